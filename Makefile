@@ -7,8 +7,9 @@ KENLM  := $(VENV)/.kenlm
 SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
+CHECKED  := tests src
 
-.PHONY: demo test transformers checked kernels mutants faults fuzz explore coverage lint format docs bench bench-peers compare-versions wheel lock clean help
+.PHONY: demo check test transformers mutants faults fuzz explore coverage lint format docs bench bench-peers compare-versions wheel lock clean help
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -16,22 +17,18 @@ help:            ## this list
 demo: $(STAMP)   ## the whole story on generated data, into ./demo
 	$(BIN)/python -m bayesgram demo --force --output demo
 
-test: $(STAMP)   ## linters, then all tests
-	@$(MAKE) --no-print-directory -j 2 checked kernels
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
-
-# In a new clone, installing and linting leave a core free: it compiles kernels that tests would wait for, both processes
-# of them. Whatever is not compiled here, tests compile.
-checked: $(KENLM) $(SPARK)
+check: $(STAMP)  ## linters, types, unit and property tests: the inner loop, about 90 seconds
 	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not slow' $(CHECKED) $(CHECK)
 
-kernels: $(STAMP)
-	@PYTHONPATH=tests $(BIN)/python -m helpers.kernel_answers >/dev/null || echo "kernels are compiled later"
+test: $(KENLM) $(SPARK) ## linters, types, then all tests; about 12 minutes on two cores
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 # Twice: all tests, where kernels are compiled anew as that is Python too; then, with kernels as Python, tests of what has
 # kernels that are small enough for it. Every process writes a file, and the report puts them together.
 AS_PYTHON := tests/text tests/private tests/io/test_delimited.py \
-  tests/paper/test_sensitivity.py tests/audit/test_text.py tests/synthetic/test_grammar.py
+  tests/paper/test_sensitivity.py tests/audit/test_text_evaluation.py tests/synthetic/test_grammar.py
 coverage: export COVERAGE_FILE = $(COVERED)/.coverage
 coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 12 minutes
 	rm -rf $(COVERED) && mkdir -p $(COVERED)/kernels

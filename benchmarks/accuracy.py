@@ -2,10 +2,11 @@
 
     python benchmarks/accuracy.py COUNTS VOCAB [--runs 5] [--expected-users 978966] [--epsilons 0.1,0.2,1]
 
-COUNTS: a counts folder or a Parquet file of user, ngram, count. VOCAB: vocab.parquet, of one source or of several.
-Prints the median KL over runs with fresh noise, its range, and seconds. W and C follow the paper (C = 1 below a million
-users, W = users/1000); S and ρ are those that suit the Reddit trigrams best, found by looking at them: a demonstration,
-not a release. --clip-norms also tries a grid of fixed Λ.
+COUNTS: a counts folder or a Parquet file of user, ngram, count. VOCAB: vocab.parquet, of one source
+or of several. Prints the median KL over runs with fresh noise, its range, and seconds. W and C
+follow the paper (C = 1 below a million users, W = users/1000); S and ρ are those that suit the
+Reddit trigrams best, found by looking at them: a demonstration, not a release. --clip-norms also
+tries a grid of fixed Λ.
 """
 
 import argparse
@@ -54,10 +55,12 @@ class Peer(Gaussian):
 
 
 class MultiplicativeWeights(Peer):
-    """The public histogram, updated multiplicatively toward noisy counts that contradict it (PMW style).
+    """The public histogram, updated multiplicatively toward noisy counts that contradict it.
 
-    Each round takes the n-grams whose noisy count is off by more than two noise deviations, moves them toward it by
-    at most a factor e, and normalises.
+    (PMW style).
+
+    Each round takes the n-grams whose noisy count is off by more than two noise deviations, moves
+    them toward it by at most a factor e, and normalises.
     """
 
     def processed(self, noisy: Floats, deviation: float, vocabulary: Vocabulary) -> Floats:

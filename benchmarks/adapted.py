@@ -1,15 +1,18 @@
-"""The adapted transformer on many posts: what `bayesgram.adapt` gives, computed row by row instead of word by word.
+"""The adapted transformer on many posts.
+
+What `bayesgram.adapt` gives, computed row by row instead of word by word.
 
     python benchmarks/adapted.py PUBLIC.PT --vocab vocab.parquet --posts posts.parquet --release out-0.2 out-1 \
         --model model-0.2 model-1 [--public-model model] [--weights 0.85,0.3] [--held-out 9000] [--suggestions 2000]
         [--check 10]
 
-PUBLIC.PT: the transformer that `dp_sgd.py train` saves. Models: of `bayesgram export --format model`, one for each
-release. The posts are those that `dp_sgd.py` holds out. Prints for the transformer and every adaptation the perplexity
-of words and sentence ends, and how often the next word was the first suggestion, and one of three. A transformer reads
-a row of text at once, and an n-gram model fills a row of probabilities in one kernel, so this is many times faster than
-`dp_sgd.py adapt`; --check runs `bayesgram.adapt` itself on the first posts and ends if it says otherwise. Sentences of
-more than 128 words begin afresh there. Needs torch; no GPU.
+PUBLIC.PT: the transformer that `dp_sgd.py train` saves. Models: of `bayesgram export --format
+model`, one for each release. The posts are those that `dp_sgd.py` holds out. Prints for the
+transformer and every adaptation the perplexity of words and sentence ends, and how often the next
+word was the first suggestion, and one of three. A transformer reads a row of text at once, and an
+n-gram model fills a row of probabilities in one kernel, so this is many times faster than
+`dp_sgd.py adapt`; --check runs `bayesgram.adapt` itself on the first posts and ends if it says
+otherwise. Sentences of more than 128 words begin afresh there. Needs torch; no GPU.
 """
 
 import argparse
@@ -130,7 +133,10 @@ class Judge:
         )
 
     def add(self, plain: Array, targets: Array, *, suggest: bool) -> None:
-        """The next predictions, by the transformer's p; Z(h) of all adaptations is one product of matrices."""
+        """The next predictions, by the transformer's p.
+
+        Z(h) of all adaptations is one product of matrices.
+        """
         totals = plain @ self.factors
         own = plain[np.arange(targets.size), targets]
         moved = (own[:, None] * self.factors[targets] / totals).astype(np.float64)

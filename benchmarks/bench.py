@@ -1,6 +1,7 @@
 """What the benchmarks of `speed.py` share: where data lie, and how a contestant is started.
 
-In:  the sizes that were asked for.   Out: generated data, made once, and contestants. Does not measure: `measure` does.
+In:  the sizes that were asked for.   Out: generated data, made once, and contestants. Does not
+measure: `measure` does.
 """
 
 import json

@@ -1,7 +1,10 @@
-"""How much should the words of a text count while it is being written? `python benchmarks/cache.py` measures it.
+"""How much should the words of a text count while it is being written?
 
-A model of public chat predicts every next word of the messages of made-up people, whose messages come one after the
-other as one text. Printed, for each share of the cache: how often the word was the first suggestion, and among three.
+`python benchmarks/cache.py` measures it.
+
+A model of public chat predicts every next word of the messages of made-up people, whose messages
+come one after the other as one text. Printed, for each share of the cache: how often the word was
+the first suggestion, and among three.
 """
 
 import sys
@@ -14,7 +17,8 @@ from bayesgram.synthetic.population import Population
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 PEOPLE, WORDS = 40, 100
-CHOSEN_ON = 5  # the people on whom the share was chosen; another seed makes others: python benchmarks/cache.py 77
+# The people on whom the share was chosen; another seed makes others: python benchmarks/cache.py 77
+CHOSEN_ON = 5
 
 
 def main() -> None:

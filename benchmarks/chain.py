@@ -1,12 +1,15 @@
-"""Weekly releases that follow one another: what `--previous` is worth, on made-up people and on real halves.
+"""Weekly releases that follow one another.
+
+What `--previous` is worth, on made-up people and on real halves.
 
     python benchmarks/chain.py drift [--weeks 52] [--users 100000] [--runs 1]
     python benchmarks/chain.py halves COUNTS VOCAB [--epsilon 0.1] [--runs 3]
 
-drift: people who write bigrams, whose log-frequencies (against public text) drift by 1% of their variance a week; or
-drift and change 5% of their words for good in week 9; or are other people every week. ε = 1 and δ = 1e-7 for 52 weeks
-together: each has 1/52 of 1/σ². Prints the KL of the people's true distribution of that week, chained and alone.
-halves: the users by turns in two halves; the second half's release alone, and chained to the first half's.
+drift: people who write bigrams, whose log-frequencies (against public text) drift by 1% of their
+variance a week; or drift and change 5% of their words for good in week 9; or are other people every
+week. ε = 1 and δ = 1e-7 for 52 weeks together: each has 1/52 of 1/σ². Prints the KL of the people's
+true distribution of that week, chained and alone. halves: the users by turns in two halves; the
+second half's release alone, and chained to the first half's.
 """
 
 import argparse
@@ -52,7 +55,10 @@ def weekly_budget() -> Budget:
 
 
 class People:
-    """Bigrams of Zipf's words; each has a log-frequency against public text, of its words and of its own."""
+    """Bigrams of Zipf's words.
+
+    Each has a log-frequency against public text, of its words and of its own.
+    """
 
     def __init__(self, seed: int) -> None:
         self.chance = np.random.default_rng(seed)
@@ -149,9 +155,9 @@ def _shown(week: int) -> bool:
 
 def _alone(made: Release, vocabulary: Vocabulary) -> Release:
     """The same noisy counts, without what was carried over: what the release would have been."""
-    if made.measured is None or made.measured.carried is None:
+    if made.measurements is None or made.measurements.carried is None:
         return made
-    return infer(replace(made, measured=replace(made.measured, carried=None)), vocabulary)
+    return infer(replace(made, measurements=replace(made.measurements, carried=None)), vocabulary)
 
 
 def drift(story: str, weeks: int, users: int, runs: int) -> None:

@@ -2,11 +2,12 @@
 
     python benchmarks/clip_norms.py VOCAB [COUNTS ...] [--made-up] [--epsilons 0.05,0.2,1,8] [--runs 3]
 
-COUNTS: counts folders or Parquet files of user, ngram, count, made with VOCAB. --made-up adds extreme populations
-over the same n-grams: everybody writes one, everybody ten thousand, one percent write half, those who write
-a lot write differently, and a thousand users only. Prints for each population and ε the median KL with Λ chosen inside
-the budget, that of every Λ of the grid (which gets the whole budget), and their ratio. Every Λ of the grid is run once,
-and those three that look best as often as the chosen one.
+COUNTS: counts folders or Parquet files of user, ngram, count, made with VOCAB. --made-up adds
+extreme populations over the same n-grams: everybody writes one, everybody ten thousand, one percent
+write half, those who write a lot write differently, and a thousand users only. Prints for each
+population and ε the median KL with Λ chosen inside the budget, that of every Λ of the grid (which
+gets the whole budget), and their ratio. Every Λ of the grid is run once, and those three that look
+best as often as the chosen one.
 """
 
 import argparse
@@ -61,7 +62,7 @@ def crowd(
 
 def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     """Populations from one extreme to the other."""
-    public, rng = PublicNgrams.of(vocabulary.parts[-1][1]), np.random.default_rng(1)
+    public, rng = PublicNgrams.of(vocabulary.by_order[-1][1]), np.random.default_rng(1)
     usual, other = made_up(public, 1.5, rng=rng), made_up(public, 1.5, rng=rng)
     heavy = np.sqrt(usual * other)  # half way to another manner
     one = np.zeros(200_000)

@@ -2,11 +2,12 @@
 
     python benchmarks/compare.py [--pairs 200] [--users 20000] [--size 3000] [--epsilon 1] [--fdr 0.1] [--jobs 2]
 
-Makes up pairs of weeks: people whose words follow Zipf's law, who write log-normal amounts and repeat themselves (every
-other n-gram is one that they have written before), the same people in both weeks or other ones. Each week is measured
-by `posterior` at ε, and compared. In some pairs nothing changes; in others some n-grams rise or fall by
-a factor. Prints the mean false discovery proportion with its standard error, in how many pairs there is any discovery
-although nothing changed, the power by how frequent an n-gram is, and how often a phrase that triples is found.
+Makes up pairs of weeks: people whose words follow Zipf's law, who write log-normal amounts and
+repeat themselves (every other n-gram is one that they have written before), the same people in both
+weeks or other ones. Each week is measured by `posterior` at ε, and compared. In some pairs nothing
+changes; in others some n-grams rise or fall by a factor. Prints the mean false discovery proportion
+with its standard error, in how many pairs there is any discovery although nothing changed, the
+power by how frequent an n-gram is, and how often a phrase that triples is found.
 """
 
 import argparse
@@ -20,12 +21,17 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Ids
-from bayesgram.comparison.statistics import Counts, Rates, false_discovery_rates, rates
+from bayesgram.comparison.statistics import (
+    PooledRates,
+    ReleaseCounts,
+    false_discovery_rates,
+    fit_rates,
+)
 from bayesgram.kernels import kernel
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.counts import UserCounts, user_counts
+from bayesgram.private.counts import UserCounts, build_user_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -42,7 +48,10 @@ BANDS = (1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 1.0)  # of shares, for power
 def written(
     draws: Ids, ends: Ids, repeats: Floats, which: Floats, before: Ids, before_ends: Ids
 ) -> Ids:
-    """What people write: now and then one of their earlier n-grams, of this week or of the one before."""
+    """What people write.
+
+    Now and then one of their earlier n-grams, of this week or of the one before.
+    """
     out = draws.copy()
     for user in range(ends.size - 1):
         old = before_ends[user + 1] - before_ends[user]
@@ -87,7 +96,7 @@ class Week:
             "vocabulary_size": len(vocabulary),
             "vocabulary_fingerprint": vocabulary.fingerprint,
         }
-        return user_counts(names, users, self.ngrams, np.ones(users.size, np.int32), **bounds)
+        return build_user_counts(names, users, self.ngrams, np.ones(users.size, np.int32), **bounds)
 
 
 def zipf_vocabulary(size: int, rng: np.random.Generator) -> tuple[Vocabulary, Floats]:
@@ -116,7 +125,7 @@ def with_share(shares: Floats, row: int, share: float) -> Floats:
 
 def measured(
     week: Week, vocabulary: Vocabulary, epsilon: float, seed: int, clip_norm: float | None = None
-) -> Counts:
+) -> ReleaseCounts:
     """A week through the door."""
     counts = week.counts(vocabulary)
     chance = Randomness.make(seed)
@@ -124,7 +133,7 @@ def measured(
         counts, vocabulary, Budget(epsilon, DELTA), chance
     )
     most = noisy.noise / details["noise_multiplier"]
-    return Counts(noisy.counts, noisy.noise, noisy.total, most, details["clip_norm_used"])
+    return ReleaseCounts(noisy.counts, noisy.noise, noisy.total, most, details["clip_norm_used"])
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,7 @@ SETTINGS = (
 
 def pair(
     setting: Setting, options: argparse.Namespace, seed: int
-) -> tuple[Rates, Floats, Floats, Bools]:
+) -> tuple[PooledRates, Floats, Floats, Bools]:
     """Two weeks compared; the shares in both, and which n-grams really changed."""
     rng = np.random.default_rng(seed)
     vocabulary, before = zipf_vocabulary(options.size, rng)
@@ -173,14 +182,14 @@ def pair(
         measured(week, vocabulary, options.epsilon, 2 * seed + at, setting.clip_norms[at])
         for at, week in enumerate((first, second))
     ]
-    return rates(noisy), before, after, moved
+    return fit_rates(noisy), before, after, moved
 
 
 def judged(setting: Setting, options: argparse.Namespace, seed: int) -> dict[str, Any]:
     """What was found in a pair."""
     found, before, after, moved = pair(setting, options, seed)
     q = np.ones(moved.size)
-    q[found.visible] = false_discovery_rates(found.p_values[found.visible])
+    q[found.tested_mask] = false_discovery_rates(found.p_values[found.tested_mask])
     discovered = q <= options.fdr
     bands = np.digitize(np.sqrt(before * after), BANDS)
     number, wrong = int(discovered.sum()), int((discovered & ~moved).sum())
@@ -190,10 +199,10 @@ def judged(setting: Setting, options: argparse.Namespace, seed: int) -> dict[str
         "proportion": wrong / max(number, 1),
         "power": [(int((discovered & moved & (bands == band)).sum()), int((moved & (bands == band)).sum()))
                   for band in range(1, len(BANDS))],
-        "sampling": found.sampling,
+        "sampling": found.sampling_factor,
         "drift": found.drift,
-        "tested": int(found.visible.sum()),
-        "spread": float(np.std(found.between(0, 1)[found.visible & ~moved])),
+        "tested": int(found.tested_mask.sum()),
+        "spread": float(np.std(found.z_between(0, 1)[found.tested_mask & ~moved])),
     }  # fmt: skip
 
 

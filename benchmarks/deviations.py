@@ -2,8 +2,9 @@
 
     python benchmarks/deviations.py COUNTS VOCAB [--epsilons 0.1,1,4] [--runs 3]
 
-COUNTS: a counts folder or a Parquet file of user, ngram, count. Prints the mean share over runs with fresh noise, by
-fifths of the released frequency (what a reader of the release can see) and by fifths of the private one.
+COUNTS: a counts folder or a Parquet file of user, ngram, count. Prints the mean share over runs
+with fresh noise, by fifths of the released frequency (what a reader of the release can see) and by
+fifths of the private one.
 """
 
 import argparse
@@ -42,7 +43,9 @@ def main() -> None:
         released, private = [], []
         for _ in range(options.runs):
             made = Posterior().release(counts, vocabulary, Budget(epsilon, DELTA))
-            within = (np.abs(made.probabilities - truth) <= 2 * made.deviations).astype(np.float64)
+            within = (np.abs(made.probabilities - truth) <= 2 * made.probability_std).astype(
+                np.float64
+            )
             released.append(by_fifths(within, made.probabilities))
             private.append(by_fifths(within, truth))
         for name, shares in (("released", released), ("private", private)):

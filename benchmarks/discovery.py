@@ -3,11 +3,12 @@
     python benchmarks/discovery.py VOCAB PRIVATE [--model public.model] [--epsilons 1,3] [--runs 5] [--orders 1,2,3]
         [--user-column user] [--contestants all] [--most 300] [--json]
 
-VOCAB: vocab.parquet. PRIVATE: a file with users and text; without --user-column a Parquet file whose rows are users.
-Candidates are all n-grams of these orders that the vocabulary lacks, as `discover` sees them. Of each contestant the
-median over runs with fresh (seeded) noise: how many were found, of each order, and their mass, the share of all
-occurrences of candidates. Ours keeps back n-grams with words that are neither public nor found, the peers
-(`partition_selection.py`) don't. --most is Δ₀, the most candidates of a user that the peers take.
+VOCAB: vocab.parquet. PRIVATE: a file with users and text; without --user-column a Parquet file
+whose rows are users. Candidates are all n-grams of these orders that the vocabulary lacks, as
+`discover` sees them. Of each contestant the median over runs with fresh (seeded) noise: how many
+were found, of each order, and their mass, the share of all occurrences of candidates. Ours keeps
+back n-grams with words that are neither public nor found, the peers (`partition_selection.py`)
+don't. --most is Δ₀, the most candidates of a user that the peers take.
 """
 
 import argparse
@@ -26,15 +27,25 @@ from partition_selection import PEERS, CountMinSketch, Lists
 
 from bayesgram.arrays import Floats, Hashes, Ids, Integers, Singles
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import Chunks, Column
 from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
-from bayesgram.private.candidates import CandidateLists, Kept, hash_windows, heaviest, one_round
+from bayesgram.private.candidates import (
+    CandidateLists,
+    Kept,
+    hash_windows,
+    heaviest,
+    single_round_units,
+)
 from bayesgram.private.streaming import read_user_text
-from bayesgram.public.candidate_weights import PublicText, log_weights, window_sums
+from bayesgram.public.candidate_weights import (
+    PublicTextModel,
+    log_weights,
+    window_log_probabilities,
+)
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngram_tables import WindowNumbers
@@ -118,19 +129,19 @@ def read_users(private: str | Path | pa.Table, user_column: str | None) -> Itera
 
 
 def read_people(
-    private: str | pa.Table, public: PublicText, orders: Sequence[int], user_column: str | None
+    private: str | pa.Table, public: PublicTextModel, orders: Sequence[int], user_column: str | None
 ) -> People:
     """All candidates of all users, as `discover` cuts text and tells what is new."""
-    with scratch_folder() as scratch:
-        tokens = public.numbered()
+    with spill_folder() as scratch:
+        tokens = public.new_token_table()
         records = read_users(private, user_column)
         text = read_user_text(records, public.vocabulary.tokenizer, tokens, scratch, memory=MEMORY)
-        novelty, hashes = public.novelty(tokens, orders), tokens.hashes()
+        novelty, hashes = public.candidate_weigher(tokens, orders), tokens.hashes()
         numbers = [WindowNumbers(order, tokens=len(tokens)) for order in orders]
         counts: list[list[tuple[Ids, Integers]]] = [[] for _ in orders]
         pairs, lengths = [], []
         for users in text:
-            weights = novelty.weights(users.tokens)
+            weights = novelty.log_weights(users.tokens)
             which, ends, sizes = heaviest(
                 users.starts, users.tokens, np.array(orders), weights, hashes, EVERYTHING
             )
@@ -169,7 +180,7 @@ def log_probabilities(novelty: Any, rows: Ids, number: int) -> Floats:
     for some in np.array_split(rows, len(rows) // 100_000 + 1):
         stream = np.insert(some, order, -1, axis=1).ravel()
         steps = novelty.likelihood.steps(stream, order)
-        found.append(window_sums(steps, order)[order - 1 :: order + 1])
+        found.append(window_log_probabilities(steps, order)[order - 1 :: order + 1])
     return np.concatenate(found)
 
 
@@ -190,7 +201,10 @@ def words_of(vocabulary: Vocabulary) -> Vocabulary:
 def ours(
     people: People, known: Vocabulary, budget: Budget, rounds: int, listed: Listed | None = None
 ) -> Callable[[int], Integers]:
-    """`discover` with so many rounds: from a seed to what comes out. `known` are the words of public text."""
+    """`discover` with so many rounds: from a seed to what comes out.
+
+    `known` are the words of public text.
+    """
     settings = Settings(tuple(np.unique(people.orders).tolist()), rounds=rounds)
     door = DiscoveryMechanism(settings, budget, settings.calibrated(budget))
     own = listed or people.heaviest(people.weights(), mechanism.MOST)
@@ -200,7 +214,7 @@ def ours(
         if rounds > 1:
             above, _ = door._all_above(door._all_rounds(own.lists, noise))  # noqa: SLF001 - as `measure` does
         else:
-            units = one_round(
+            units = single_round_units(
                 own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.smallest
             )
             sums = np.bincount(own.candidates, units, own.numbers.size).astype(np.int64)
@@ -263,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     model = None if options.model is None else PublicModel.load(options.model).mixture
-    public = PublicText.of(Vocabulary.load(options.vocab), model)
+    public = PublicTextModel.from_vocabulary(Vocabulary.load(options.vocab), model)
     people = read_people(
         options.private, public, list(map(int, options.orders.split(","))), options.user_column
     )

@@ -2,8 +2,9 @@
 
     python benchmarks/discovery_speed.py [--users 100000,1000000,4400000] [--rounds 1,10] [--memory 1GB] [--scratch DIR]
 
-Makes the people of `bayesgram generate` and a vocabulary of orders 1 to 3 (10,000 n-grams each), then runs the command
-in a process of its own. Prints bytes of text, seconds, processor seconds, MB of text a second and peak memory.
+Makes the people of `bayesgram generate` and a vocabulary of orders 1 to 3 (10,000 n-grams each),
+then runs the command in a process of its own. Prints bytes of text, seconds, processor seconds, MB
+of text a second and peak memory.
 """
 
 import argparse

@@ -1,4 +1,6 @@
-"""A small transformer, fine-tuned with DP-SGD or adapted by a release: an honest peer, in one table.
+"""A small transformer, fine-tuned with DP-SGD or adapted by a release.
+
+An honest peer, in one table.
 
     python benchmarks/dp_sgd.py prepare --vocab vocab.parquet --posts posts.parquet --public a.parquet b.parquet \
         --release out-0.2 out-1 --model model-0.2 model-1 -o data.npz      # needs bayesgram; the model of each release
@@ -7,16 +9,19 @@
         --release out-0.2 out-1 --model model-0.2 model-1 --held-out 100   # the same by bayesgram.adapt: slow, no GPU
     python benchmarks/dp_sgd.py table run
 
-The words are those of order 1 of the vocabulary, and <unk>; every sentence begins afresh. The transformer is
-pre-trained on the public texts as one. A post is a user: 9,000 posts are held out
-(`numpy.random.default_rng(20240607).permutation` of the rows), the others are private. DP-SGD: each step takes every
-private post with the same probability, clips the gradient of each (its first 128 words), adds Gaussian noise to their
-sum; `dp-accounting` (privacy loss distributions) says how much, so that all steps together are (ε, δ)-differentially
-private, a post added or removed. Which parameters learn and how fast was chosen by looking at the held-out posts: that
-flatters DP-SGD. The adapted transformer learns nothing: `bayesgram.adapt` with its default weights, computed on the GPU
-for all held-out posts in `train`, and by `bayesgram.adapt` itself, suggestions with n-grams too, for some in `adapt`.
+The words are those of order 1 of the vocabulary, and <unk>; every sentence begins afresh. The
+transformer is pre-trained on the public texts as one. A post is a user: 9,000 posts are held out
+(`numpy.random.default_rng(20240607).permutation` of the rows), the others are private. DP-SGD: each
+step takes every private post with the same probability, clips the gradient of each (its first 128
+words), adds Gaussian noise to their sum; `dp-accounting` (privacy loss distributions) says how
+much, so that all steps together are (ε, δ)-differentially private, a post added or removed. Which
+parameters learn and how fast was chosen by looking at the held-out posts: that flatters DP-SGD. The
+adapted transformer learns nothing: `bayesgram.adapt` with its default weights, computed on the GPU
+for all held-out posts in `train`, and by `bayesgram.adapt` itself, suggestions with n-grams too,
+for some in `adapt`.
 
-Extras: `pip install 'bayesgram[transformers]'`. With `--tiny`, `train` is a rehearsal that runs on a processor.
+Extras: `pip install 'bayesgram[transformers]'`. With `--tiny`, `train` is a rehearsal that runs on
+a processor.
 """
 
 import argparse
@@ -72,7 +77,7 @@ def word_list(vocab: Path) -> tuple[list[str], Any]:
     from bayesgram.public.vocabulary import Vocabulary  # noqa: PLC0415
 
     vocabulary = Vocabulary.load(vocab)
-    single = vocabulary.parts[0][1].ngrams.to_pylist()
+    single = vocabulary.by_order[0][1].ngrams.to_pylist()
     return [word for word in single if word != END] + [END, UNKNOWN], vocabulary.tokenizer
 
 
@@ -95,7 +100,10 @@ def as_numbers(words: list[str], tokenizer: Any, texts: list[str]) -> tuple[Arra
 def as_moves(
     words: list[str], given: argparse.Namespace, number: int, held: list[str]
 ) -> tuple[str, Array, Array]:
-    """The claim of a release, β log θ/π of every word, and what its n-gram model says of the held-out posts."""
+    """Return the claim of a release and β log θ/π of every word.
+
+    Also what its n-gram model says of the held-out posts.
+    """
     import bayesgram as bg  # noqa: PLC0415
     from bayesgram.lm.adaptation import STRENGTH, WordLifts  # noqa: PLC0415
 
@@ -105,7 +113,10 @@ def as_moves(
 
 
 def model_says(path: Path, held: list[str]) -> Array:
-    """The probability of every word and sentence end of the held-out posts by an n-gram model of the same words."""
+    """Return the probability of every word and sentence end of the held-out posts.
+
+    By an n-gram model of the same words.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
     import bayesgram as bg  # noqa: PLC0415
@@ -143,7 +154,9 @@ def noise_plan(epsilon: float, delta: float, rate: float, steps: int) -> dict[st
 def rows_of(
     stream: Array, end: int, length: int, *, ends: Array | None = None
 ) -> tuple[Array, Array]:
-    """Whole sentences in rows of a length, filled up with −1; or, with ends of texts, a row for each text, cut off.
+    """Whole sentences in rows of a length, filled up with −1.
+
+    Or, with ends of texts, a row for each text, cut off.
 
     Also which sentence of the row each word is in: words see no other.
     """
@@ -185,7 +198,10 @@ def _packed(sizes: Array, length: int) -> Array:
 
 
 def train(given: argparse.Namespace) -> None:
-    """Pre-train on public text, then fine-tune a copy with DP-SGD for each plan; write results and the public model."""
+    """Pre-train on public text, then fine-tune a copy with DP-SGD for each plan.
+
+    Write results and the public model.
+    """
     import torch  # noqa: PLC0415
     from transformer import Learner, Size  # noqa: PLC0415
 
@@ -256,7 +272,10 @@ def train(given: argparse.Namespace) -> None:
 
 
 def adapt(given: argparse.Namespace) -> None:
-    """Judge the public transformer and its adaptations on held-out posts, word by word; add them to the results."""
+    """Judge the public transformer and its adaptations on held-out posts, word by word.
+
+    Add them to the results.
+    """
     import pyarrow.parquet as pq  # noqa: PLC0415
     from transformer import TransformerScorer  # noqa: PLC0415
 
@@ -289,7 +308,10 @@ def adapt(given: argparse.Namespace) -> None:
 def judge(
     rows: dict[str, Any], asked: Any, words: list[str], size: int = 128
 ) -> dict[str, dict[str, float]]:
-    """Perplexity and suggestions of several scorers; the transformer that they share is asked once for each context."""
+    """Perplexity and suggestions of several scorers.
+
+    The transformer that they share is asked once for each context.
+    """
     totals = {label: np.zeros(3) for label in rows}
     shown = np.array([word not in {END, UNKNOWN} for word in words])
     seconds = dict.fromkeys(rows, 0.0)

@@ -2,9 +2,10 @@
 
     python benchmarks/first_run.py [--repeats 5] [--users 20000] [--sentences 100000] [--commands vocab count ...]
 
-Every command is run as a person would, on the data of `bayesgram generate`: first with an empty cache of kernels of its
-own (what it takes if it is the first command ever), then again with that cache. Python keeps what it compiled of
-modules, as it does for people, whatever PYTHONDONTWRITEBYTECODE says here. Limit it to two cores with `taskset -c 0,1`.
+Every command is run as a person would, on the data of `bayesgram generate`: first with an empty
+cache of kernels of its own (what it takes if it is the first command ever), then again with that
+cache. Python keeps what it compiled of modules, as it does for people, whatever
+PYTHONDONTWRITEBYTECODE says here. Limit it to two cores with `taskset -c 0,1`.
 """
 
 import argparse

@@ -3,10 +3,11 @@
     python benchmarks/from_text.py POSTS NAME=PUBLIC [NAME=PUBLIC ...] [--epsilons 0.2,1,8] [--held-out 9000]
         [--size 50000] [--users 20000,40000]
 
-POSTS: Parquet with a column `text`, a row is a user. PUBLIC: a file for `bayesgram vocab`. Holds out a random part of
-the posts (seed 20240607), counts orders 1 to 3 with sentence boundaries in the others, once with the first public
-source alone and once with all; prints KL of the longest n-grams, perplexity and how often the first suggestion is
-right. --users repeats the first ε with fewer users.
+POSTS: Parquet with a column `text`, a row is a user. PUBLIC: a file for `bayesgram vocab`. Holds
+out a random part of the posts (seed 20240607), counts orders 1 to 3 with sentence boundaries in the
+others, once with the first public source alone and once with all; prints KL of the longest n-grams,
+perplexity and how often the first suggestion is right. --users repeats the first ε with fewer
+users.
 """
 
 import argparse

@@ -1,14 +1,17 @@
-"""How fast a language model of two million n-grams loads, scores and predicts, and its size, beside KenLM in one run.
+"""How fast a language model of two million n-grams loads, scores and predicts.
+
+Also its size, beside KenLM in one run.
 
     python benchmarks/language_model.py [--ngrams 1000000] [--build-binary kenlm/build/bin/build_binary]
 
-The model is made from random trigrams with Zipf-like words, so it needs no data. Each program is measured in a process
-of its own: loading includes no import; scoring includes cutting the text into words (ours in lower case); scoring and
-predicting are processor time, the middle one of some passes; memory is what the process holds more after loading and
-scoring than before. The programs take turns, and the best of each counts: other work on the machine hits them all.
-KenLM is measured where it is installed (`make test` builds it): from the ARPA file, which makes it fast and large; and
-as a trie of 8 bits, which makes it small and slow, where its program `build_binary` is given. What that trie takes is
-computed from its layout in any case.
+The model is made from random trigrams with Zipf-like words, so it needs no data. Each program is
+measured in a process of its own: loading includes no import; scoring includes cutting the text into
+words (ours in lower case); scoring and predicting are processor time, the middle one of some
+passes; memory is what the process holds more after loading and scoring than before. The programs
+take turns, and the best of each counts: other work on the machine hits them all. KenLM is measured
+where it is installed (`make test` builds it): from the ARPA file, which makes it fast and large;
+and as a trie of 8 bits, which makes it small and slow, where its program `build_binary` is given.
+What that trie takes is computed from its layout in any case.
 """
 
 import argparse
@@ -85,7 +88,10 @@ print(json.dumps(found))
 
 
 def make_model(ngrams: int, rng: np.random.Generator) -> LanguageModel:
-    """A model whose longest n-grams are this many distinct trigrams, with Zipf-like words and counts."""
+    """Return a model of this many distinct trigrams.
+
+    Words and counts are Zipf-like.
+    """
     rank = np.arange(1, WORDS + 1)
     chosen = rng.choice(WORDS, size=(2 * ngrams, 3), p=(1 / rank) / (1 / rank).sum())
     chosen = np.unique(chosen, axis=0)
@@ -115,10 +121,13 @@ def measure(kind: str, path: Path, text: Path) -> dict[str, float] | None:
 
 
 def kenlm_trie_size(model: LanguageModel) -> int:
-    """The bytes of KenLM's trie with 8 bits a probability and a back-off weight: lm/trie.cc, lm/vocab.cc.
+    """The bytes of KenLM's trie with 8 bits a probability and a back-off weight.
 
-    Without its file's copy of the words' letters. An n-gram takes the bits of the largest word number, its codes and,
-    if it may be a context, the bits of the largest place of the next order; a word takes 24 bytes.
+    lm/trie.cc, lm/vocab.cc.
+
+    Without its file's copy of the words' letters. An n-gram takes the bits of the largest word
+    number, its codes and, if it may be a context, the bits of the largest place of the next order;
+    a word takes 24 bytes.
     """
     words = model.sizes[0]
     size = 24 * (words + 2)

@@ -1,10 +1,12 @@
-"""Whether `posterior` should ask what clipping takes away (lost words): KL with and without, at the same Λ.
+"""Whether `posterior` should ask what clipping takes away (lost words).
+
+KL with and without, at the same Λ.
 
     python benchmarks/lost_words.py VOCAB COUNTS [--epsilons 0.1] [--clip-norms 2] [--runs 3]
 
-COUNTS: a counts folder or a Parquet file of user, ngram, count, made with VOCAB. Users are asked how much they write in
-both cases, so that the two differ by the look alone. Prints the KL of every run and the model that was chosen: a look
-costs little noise, but may change which model seems best.
+COUNTS: a counts folder or a Parquet file of user, ngram, count, made with VOCAB. Users are asked
+how much they write in both cases, so that the two differ by the look alone. Prints the KL of every
+run and the model that was chosen: a look costs little noise, but may change which model seems best.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Run a program in a process of its own and take its time and peak memory.
 
-In:  contestants for one task.   Out: a `Row` for each: seconds, CPU seconds and peak memory of every repeat.
-Contestants take turns, so that a busy minute hits all of them. Imports nothing large: on Linux a child's peak memory
-is never below its parent's, so this process stays small.
+In:  contestants for one task.   Out: a `Row` for each: seconds, CPU seconds and peak memory of
+every repeat. Contestants take turns, so that a busy minute hits all of them. Imports nothing large:
+on Linux a child's peak memory is never below its parent's, so this process stays small.
 """
 
 import json

@@ -3,8 +3,9 @@
     python benchmarks/memory.py --users 500000 1000000 4400000
     python benchmarks/memory.py --users 1000000 --before ../older/src    # in turns with another tree
 
-Counts are drawn straight into a counts folder, some users at a time: n-grams by Zipf's law, about 45 of 50,000 a user.
-Works in a folder of its own below --folder, which is removed at the end. Prints a line of JSON for each size.
+Counts are drawn straight into a counts folder, some users at a time: n-grams by Zipf's law, about
+45 of 50,000 a user. Works in a folder of its own below --folder, which is removed at the end.
+Prints a line of JSON for each size.
 """
 
 import argparse

@@ -1,18 +1,21 @@
-"""Several orders released together against each order alone: KL by order, over ε and the size of the vocabulary.
+"""Several orders released together against each order alone.
+
+KL by order, over ε and the size of the vocabulary.
 
     python benchmarks/orders.py POSTS NAME=PUBLIC [NAME=PUBLIC ...] [--sizes 1000,10000,50000] [--orders 1,2,3]
         [--epsilons 0.02,0.1,1,8] [--runs 3] [--only noise,apart,budget]
 
-POSTS: Parquet with a column `text`, a row is a user. PUBLIC: a file for `bayesgram vocab`. A size is the most n-grams
-of each order. Prints for each size, ε and order the median KL of some runs, and the range of the first of:
+POSTS: Parquet with a column `text`, a row is a user. PUBLIC: a file for `bayesgram vocab`. A size
+is the most n-grams of each order. Prints for each size, ε and order the median KL of some runs, and
+the range of the first of:
 
     together   one release of all orders
     noise      the same noisy counts, each order inferred by itself: what inferring them together is worth
     apart      a release of this order alone; as many of them as there are orders cost what the one release does
     budget     a release of this order alone, which gets the whole budget: what the other orders cost
 
-and their ratios, where below 1 is better together. `public` is public text alone, the floor. Seeds are those of the
-runs, so what is left out with --only can be measured later.
+and their ratios, where below 1 is better together. `public` is public text alone, the floor. Seeds
+are those of the runs, so what is left out with --only can be measured later.
 """
 
 import argparse
@@ -32,7 +35,7 @@ from bayesgram.inference.orders import infer_orders
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.counts import UserCounts, count, user_counts
+from bayesgram.private.counts import UserCounts, build_user_counts, count
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -54,13 +57,16 @@ def of_order(counts: UserCounts, place: slice, part: Vocabulary) -> UserCounts:
     users = np.repeat(np.arange(len(counts.users), dtype=np.int32), np.diff(counts.starts))
     own = (counts.ngrams >= place.start) & (counts.ngrams < place.stop)
     rows = users[own], counts.ngrams[own] - np.int32(place.start), counts.counts[own]
-    return user_counts(
+    return build_user_counts(
         counts.users, *rows, vocabulary_size=len(part), vocabulary_fingerprint=part.fingerprint
     )
 
 
 def share_of(budget: Budget, part: Vocabulary, orders: int) -> Budget:
-    """The budget with which as many releases together spend what one does with the whole: 1/σ² adds up."""
+    """The budget with which as many releases together spend what one does with the whole.
+
+    1/σ² adds up.
+    """
 
     def beyond(log_epsilon: float) -> float:
         own = Posterior().calibrated(part, Budget(float(np.exp(log_epsilon)), budget.delta))
@@ -77,14 +83,14 @@ class Comparison:
     def __init__(self, posts: Path, vocabulary: Vocabulary, ways: Sequence[str]) -> None:
         self.vocabulary, self.ways = vocabulary, ways
         self.counts = counted(posts, vocabulary)
-        self.parts = [part for _, part in vocabulary.parts]
-        self.totals = [self.counts.totals[place] for place, _ in vocabulary.parts]
-        self.alone = [of_order(self.counts, place, part) for place, part in vocabulary.parts]
+        self.parts = [part for _, part in vocabulary.by_order]
+        self.totals = [self.counts.totals[place] for place, _ in vocabulary.by_order]
+        self.alone = [of_order(self.counts, place, part) for place, part in vocabulary.by_order]
 
     @property
     def public(self) -> list[float]:
         """KL of public text, by order."""
-        return self._judged(self.vocabulary.prior[place] for place, _ in self.vocabulary.parts)
+        return self._judged(self.vocabulary.prior[place] for place, _ in self.vocabulary.by_order)
 
     def run(self, epsilon: float, seed: int) -> dict[str, list[float]]:
         """KL by order, each way."""

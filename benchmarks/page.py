@@ -1,4 +1,7 @@
-"""docs/benchmarks.md from docs/benchmarks.json: tables, what was compared with what, and on which machine."""
+"""docs/benchmarks.md from docs/benchmarks.json.
+
+Tables, what was compared with what, and on which machine.
+"""
 
 import json
 import sys

@@ -1,9 +1,12 @@
-"""How the page stands a crowd: requests at a fixed rate, half of them predictions and half of them browsing.
+"""How the page stands a crowd.
+
+Requests at a fixed rate, half of them predictions and half of them browsing.
 
     python benchmarks/page_load.py RELEASE... [--vocab vocab.parquet] [--seconds 60] [--rates 200 400 800]
 
-Starts `bayesgram serve`, asks on kept connections at moments fixed beforehand, and measures from that moment, not from
-when a connection was free: waiting counts. Beyond its limit (see web/guard.py) the page answers 429 at once.
+Starts `bayesgram serve`, asks on kept connections at moments fixed beforehand, and measures from
+that moment, not from when a connection was free: waiting counts. Beyond its limit (see
+web/guard.py) the page answers 429 at once.
 """
 
 import argparse

@@ -1,15 +1,17 @@
 """Published ways to find what many users have, for `discovery.py`: the peers.
 
-In:  users' lists of candidates, ε and δ.   Out: which candidates are published.
-All are (ε, δ)-DP at the level of a user, half of δ for noise and half for what only one user has, σ by the exact curve
-of the Gaussian mechanism. A user with more than `most` candidates (Δ₀) takes part with so many, drawn at random. Noise
-is NumPy's, which will do for figures only.
+In:  users' lists of candidates, ε and δ.   Out: which candidates are published. All are (ε, δ)-DP
+at the level of a user, half of δ for noise and half for what only one user has, σ by the exact
+curve of the Gaussian mechanism. A user with more than `most` candidates (Δ₀) takes part with so
+many, drawn at random. Noise is NumPy's, which will do for figures only.
 
-weighted Gaussian   Gopi et al. 2020: every candidate of a user weighs 1/√n.
-policy Gaussian     the same paper, ℓ2 descent: users one after the other move the sums toward Γ = T + 5σ, by 1 at most.
-DP-SIPS             Swanberg et al. 2023: three weighted Gaussians that leave out what was found; each has 0.3 of the
+weighted Gaussian   Gopi et al. 2020: every candidate of a user weighs 1/√n. policy Gaussian     the
+same paper, ℓ2 descent: users one after the other move the sums toward Γ = T + 5σ, by 1 at most.
+DP-SIPS             Swanberg et al. 2023: three weighted Gaussians that leave out what was found;
+each has 0.3 of the
                     budget of the next (μ² and δ alike).
-MAD                 Chen et al. 2025, MaxAdaptiveDegree: users with at most 50 candidates first give 1/n to each; what
+MAD                 Chen et al. 2025, MaxAdaptiveDegree: users with at most 50 candidates first give
+1/n to each; what
                     an item gets above τ = T + 2σ goes back to them, and each puts 1/50 of it on every candidate;
                     then 1/√n − 1/n is added. (A user can then move the sums by 1.0025 in L2, not 1: in its favour.)
 """
@@ -161,7 +163,10 @@ PEERS: dict[str, Callable[[Lists, CountMinSketch, np.random.Generator], Integers
 
 @kernel
 def descent(starts: Integers, candidates: Ids, order: Integers, size: int, most: float) -> Floats:
-    """One user after the other moves the sums of the own candidates toward `most`, by a vector of length 1 or less."""
+    """Let one user after the other move the sums of their candidates toward `most`.
+
+    Each moves them by a vector of length 1 or less.
+    """
     sums = np.zeros(size)
     for user in order:
         squares = 0.0

@@ -1,4 +1,6 @@
-"""docs/images/speed.svg: MB/s of every tool; docs/images/growth.svg: time and peak memory as the text grows.
+"""docs/images/speed.svg.
+
+MB/s of every tool; docs/images/growth.svg: time and peak memory as the text grows.
 
 python picture.py docs/benchmarks.json docs/images
 """

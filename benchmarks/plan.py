@@ -1,9 +1,12 @@
-"""How far a plan is from what comes out: KL and the share that is known, planned and real, for several people and ε.
+"""How far a plan is from what comes out.
 
-A plan is told what is true of the people: how many there are, how much they write on average and how unevenly, and how
-far they are from public text (√(2 KL), as of log-normal ratios). Who guesses will be further off. "known" is the share
-of what people write whose probability the release's own deviations put within a factor of 2, and "right" the share
-whose released probability is within that factor of what they wrote. Seeded: nothing here is a release.
+KL and the share that is known, planned and real, for several people and ε.
+
+A plan is told what is true of the people: how many there are, how much they write on average and
+how unevenly, and how far they are from public text (√(2 KL), as of log-normal ratios). Who guesses
+will be further off. "known" is the share of what people write whose probability the release's own
+deviations put within a factor of 2, and "right" the share whose released probability is within that
+factor of what they wrote. Seeded: nothing here is a release.
 
     python benchmarks/plan.py [--users 20000] [--size 2000] [--epsilons 0.2,1,4]
     python benchmarks/plan.py --vocab vocab.parquet --counts counts.parquet     # other people
@@ -20,7 +23,7 @@ import bayesgram as bg
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.planning.plan import plan
 from bayesgram.planning.simulation import FACTOR
-from bayesgram.releases.intervals import known
+from bayesgram.releases.intervals import accuracy_share
 from bayesgram.synthetic.crowd import Crowd
 from bayesgram.synthetic.population import Population
 
@@ -68,12 +71,12 @@ def compared(people: People, epsilon: float) -> str:
     made = bg.release(
         people.counts, people.vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7), seed=1
     )
-    share = known(FACTOR, made.probabilities, made.deviations).mass
+    share = accuracy_share(FACTOR, made.probabilities, made.probability_std).mass_share
     p = people.counts.totals / people.counts.totals.sum()
     with np.errstate(divide="ignore"):
         right = float(p[np.abs(np.log(p / made.probabilities)) <= np.log(FACTOR)].sum())
     kl = kl_divergence(people.counts.totals, made.probabilities)
-    lost = made.measured.clipping[0] if made.measured.clipping else float("nan")
+    lost = made.measurements.clipping[0] if made.measurements.clipping else float("nan")
     return (
         f"| {people.name} | {epsilon:g} | {planned.kl:.3f} | {kl:.3f} | {planned.known:.0%} | {share:.0%} | {right:.0%}"
         f" | {made.card.details['clip_norm_used']:.2g} | {lost:.0%} |"

@@ -1,10 +1,13 @@
-"""What it gains to release segments together: KL of each segment, together with the others and alone, at the same ε.
+"""What it gains to release segments together.
 
-Made-up people: what all write is that of a made-up crowd; a segment writes it with words and n-grams that are
-exp(sd · N(0, 1)) times as likely, or with 5 n-grams of its own that are 20 times as likely (sd −1). People write
-log-normal amounts, and some of them in two segments. Judged by KL(q ‖ θ), q the distribution that the segment's people
-draw from, so chance in what they wrote is a part of the error of both. "alone" is `posterior` on the people of that
-segment and what they wrote there, with all of ε for it.
+KL of each segment, together with the others and alone, at the same ε.
+
+Made-up people: what all write is that of a made-up crowd; a segment writes it with words and
+n-grams that are exp(sd · N(0, 1)) times as likely, or with 5 n-grams of its own that are 20 times
+as likely (sd −1). People write log-normal amounts, and some of them in two segments. Judged by KL(q
+‖ θ), q the distribution that the segment's people draw from, so chance in what they wrote is a part
+of the error of both. "alone" is `posterior` on the people of that segment and what they wrote
+there, with all of ε for it.
 
     python benchmarks/segments.py [--users 50000] [--size 5000] [--runs 1] [--epsilons 0.5,1,2]
     python benchmarks/segments.py --large     # 200 segments × 50,000 n-grams, and a week after them: time and memory
@@ -23,7 +26,7 @@ from measure import run
 
 import bayesgram as bg
 from bayesgram.io.segments import Segments
-from bayesgram.private.counts import SegmentedCounts, user_counts
+from bayesgram.private.counts import SegmentedCounts, build_user_counts
 from bayesgram.private.counts_io import save_counts
 from bayesgram.synthetic.crowd import Crowd
 
@@ -61,7 +64,7 @@ def made_up(
 ) -> People:
     """So many people whose segments differ by this much."""
     rng = np.random.default_rng(seed)
-    words, number = vocabulary.words
+    words, number = vocabulary.word_ids
     truth = []
     for _ in shares:
         by_word = rng.normal(0, 1 / np.sqrt(2 * words.shape[1]), number)[words].sum(axis=1)
@@ -84,7 +87,7 @@ def made_up(
         )
         columns.append((np.repeat(np.arange(users), written), segment * q.size + ngrams))
     who, what = (np.concatenate(column).astype(np.int32) for column in zip(*columns, strict=True))
-    flat = user_counts(
+    flat = build_user_counts(
         names,
         who,
         what,
@@ -101,7 +104,7 @@ def alone(people: People, segment: int, size: int) -> bg.UserCounts:
     flat = people.counts.flat
     owners = np.repeat(np.arange(len(flat.users), dtype=np.int32), np.diff(flat.starts))
     here = flat.ngrams // size == segment
-    return user_counts(
+    return build_user_counts(
         flat.users,
         owners[here],
         flat.ngrams[here] % np.int32(size),
@@ -116,7 +119,7 @@ def everybody(people: People, size: int) -> bg.UserCounts:
     flat = people.counts.flat
     owners = np.repeat(np.arange(len(flat.users), dtype=np.int32), np.diff(flat.starts))
     told = {"vocabulary_size": size, "vocabulary_fingerprint": flat.vocabulary_fingerprint}
-    return user_counts(flat.users, owners, flat.ngrams % np.int32(size), flat.counts, **told)
+    return build_user_counts(flat.users, owners, flat.ngrams % np.int32(size), flat.counts, **told)
 
 
 def kl(q: np.ndarray, release: bg.Release) -> float:
@@ -195,7 +198,10 @@ def main() -> None:
 
 
 def large(number: int, epsilon: float) -> None:
-    """The largest that is promised, through the real command: how long it takes, and how much memory."""
+    """The largest that is promised, through the real command.
+
+    How long it takes, and how much memory.
+    """
     with tempfile.TemporaryDirectory() as name:
         maker = get_context("spawn").Process(target=prepare, args=(Path(name), number))
         maker.start()  # in a process of its own: a child's peak memory is never below its parent's

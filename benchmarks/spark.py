@@ -1,8 +1,11 @@
-"""How Spark's time, shuffle and memory grow with the data: `python benchmarks/spark.py --users 25000 50000 100000`.
+"""How Spark's time, shuffle and memory grow with the data.
 
-Generates people, counts their trigrams on Spark (local[2] unless told otherwise), asks for a clipped sum and for γ, and
-prints a table in Markdown. Bytes are those of Spark's own event log; memory is that of the largest Python worker and
-of the JVM, looked up in /proc ten times a second (Linux). Every size runs in a Spark of its own, after a small warm-up.
+`python benchmarks/spark.py --users 25000 50000 100000`.
+
+Generates people, counts their trigrams on Spark (local[2] unless told otherwise), asks for a
+clipped sum and for γ, and prints a table in Markdown. Bytes are those of Spark's own event log;
+memory is that of the largest Python worker and of the JVM, looked up in /proc ten times a second
+(Linux). Every size runs in a Spark of its own, after a small warm-up.
 """
 
 import argparse

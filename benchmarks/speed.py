@@ -1,14 +1,17 @@
-"""How fast Bayesgram is beside the tools one would otherwise take: all in one run, in turns, each in its own process.
+"""How fast Bayesgram is beside the tools one would otherwise take.
+
+All in one run, in turns, each in its own process.
 
     make bench                                                       # everything, into docs/
     python benchmarks/speed.py vocabulary --megabytes 10 --repeats 2 # one task, to look at
     python benchmarks/speed.py vocabulary counts --text posts.parquet --label "Reddit posts" --docs docs
     python benchmarks/speed.py growth --hostile --megabytes 2000 --label "random words" --docs docs
 
-Tasks: vocabulary, counts, gamma, clip, noise, histogram, grid, growth, startup, scale; `all` is every one but scale.
-Works in --folder (build/bench), where generated data stays for the next run. With --docs FOLDER the results go to
-FOLDER/benchmarks.json, beside those of other tasks, and FOLDER/benchmarks.md is written anew from all of them.
-Peers are looked for in .venv-bench (make bench-peers); those that are missing are said to be.
+Tasks: vocabulary, counts, gamma, clip, noise, histogram, grid, growth, startup, scale; `all` is
+every one but scale. Works in --folder (build/bench), where generated data stays for the next run.
+With --docs FOLDER the results go to FOLDER/benchmarks.json, beside those of other tasks, and
+FOLDER/benchmarks.md is written anew from all of them. Peers are looked for in .venv-bench (make
+bench-peers); those that are missing are said to be.
 """
 
 import argparse

@@ -2,9 +2,10 @@
 
     python benchmarks/steadiness.py COUNTS VOCAB [VOCAB ...] [--epsilons 0.1,1] [--runs 3] [-o docs/images]
 
-COUNTS: a counts folder or a Parquet file of user, ngram, count. Several vocabularies must hold the same n-grams (one
-source, then several). Draws users from COUNTS, a factor of about 2 apart, and makes a release of each part; prints the
-median KL to what all users wrote, that of public text and that of `laplace` at its best W, and draws steadiness.svg.
+COUNTS: a counts folder or a Parquet file of user, ngram, count. Several vocabularies must hold the
+same n-grams (one source, then several). Draws users from COUNTS, a factor of about 2 apart, and
+makes a release of each part; prints the median KL to what all users wrote, that of public text and
+that of `laplace` at its best W, and draws steadiness.svg.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """A small transformer over words, its public training, and DP-SGD by hand; for `dp_sgd.py`.
 
-Needs torch. Rows of text are target words (−1: none) and which sentence of the row each is in: a word sees the words
-before it in its own sentence, and <s>. The embedding of words is also the last layer, which has a bias of its own.
+Needs torch. Rows of text are target words (−1: none) and which sentence of the row each is in: a
+word sees the words before it in its own sentence, and <s>. The embedding of words is also the last
+layer, which has a bias of its own.
 """
 
 import math
@@ -84,7 +85,10 @@ class Transformer(nn.Module):
         return logits
 
     def _seen(self, targets: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What stands before each target, at which place of its sentence, and what it may not look at."""
+        """Return what stands before each target.
+
+        Also its place in the sentence, and what it may not look at.
+        """
         same = sentences[:, :, None] == sentences[:, None, :]
         earlier = torch.ones(
             targets.shape[1], targets.shape[1], dtype=torch.bool, device=targets.device
@@ -169,9 +173,12 @@ class Learner:
         clip: float,
         chunk: int,
     ) -> None:
-        """DP-SGD: Poisson sampling, a clipped gradient for each row, Gaussian noise on their sum; then momentum.
+        """Train with DP-SGD.
 
-        The sum is divided by the number of rows that are expected, which is public. Learning slows down to 0.
+        Poisson sampling, a clipped gradient for each row, Gaussian noise on their sum; then momentum.
+
+        The sum is divided by the number of rows that are expected, which is public. Learning slows
+        down to 0.
         """
         self.model.eval()  # no dropout: the gradient of a row depends on the row alone
         learning = {
@@ -218,7 +225,10 @@ class Learner:
         sentences: Tensor,
         clip: float,
     ) -> None:
-        """Add the gradient of each row to the total, scaled down to the norm `clip` where it is above."""
+        """Add the clipped gradient of each row to the total.
+
+        A gradient is scaled down to the norm `clip` where it is above.
+        """
 
         def loss(own: dict[str, Tensor], row: Tensor, inside: Tensor) -> Tensor:
             with torch.autocast(
@@ -250,10 +260,12 @@ class Learner:
         ngrams: tuple[float, Array] | None = None,
         batch: int = 64,
     ) -> dict[str, float]:
-        """Perplexity of words and sentence ends; the share of words that were the first, or among three suggestions.
+        """Perplexity of words and sentence ends.
 
-        `move` is added to the logarithms of all words; `ngrams` is the share of another model, and its p of every
-        target: suggestions are without it.
+        The share of words that were the first, or among three suggestions.
+
+        `move` is added to the logarithms of all words; `ngrams` is the share of another model, and
+        its p of every target: suggestions are without it.
         """
         self.model.eval()
         end, unknown = self.words - 2, self.words - 1
@@ -293,7 +305,10 @@ class Learner:
 
 
 def learns(name: str, which: str) -> bool:
-    """Whether DP-SGD changes a parameter: all; blocks, and biases; or biases and the scales of layers alone."""
+    """Whether DP-SGD changes a parameter.
+
+    All; blocks, and biases; or biases and the scales of layers alone.
+    """
     layer = name.removesuffix(".weight")
     is_scale = layer.endswith(("before", "between", "last"))
     return {
@@ -318,7 +333,10 @@ class TransformerScorer:
 
     @torch.no_grad()
     def log_probabilities(self, contexts: Any) -> Array:
-        """Contexts × words; the last contexts are remembered, as several adaptations ask for the same."""
+        """Contexts × words.
+
+        The last contexts are remembered, as several adaptations ask for the same.
+        """
         if self._last is None or self._last[0] is not contexts:
             unknown = len(self.words) - 1
             length = 1 + max(map(len, contexts), default=0)

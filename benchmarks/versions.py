@@ -4,12 +4,13 @@
     make compare-versions REF=HEAD~3         # any commit
     python benchmarks/versions.py --repeats 9 --users 100000 --json
 
-Both versions run the same commands in the same environment, in turns, each in a process of its own: vocab, count,
-release at three ε with a seed for each repeat, export, evaluate. Text is made by this version; the vocabulary is
-the other version's, for this one reads it; what comes out is judged by this one. What the other version has no option
-for it does without, or the row stays empty. A difference is marked where it is beyond the noise of the repeats:
-KL and perplexity beyond four standard errors; time and memory where all repeats of one are above all of the other, and
-5% more. On a busy machine look at the processor's time.
+Both versions run the same commands in the same environment, in turns, each in a process of its own:
+vocab, count, release at three ε with a seed for each repeat, export, evaluate. Text is made by this
+version; the vocabulary is the other version's, for this one reads it; what comes out is judged by
+this one. What the other version has no option for it does without, or the row stays empty. A
+difference is marked where it is beyond the noise of the repeats: KL and perplexity beyond four
+standard errors; time and memory where all repeats of one are above all of the other, and 5% more.
+On a busy machine look at the processor's time.
 
 Does not change the checkout: the other version is unpacked beside it.
 """
@@ -132,7 +133,10 @@ class Measure:
 
 
 def last_version() -> str:
-    """The last tag that is a version; without tags, the last commit before `VERSION` became what it is."""
+    """The last tag that is a version.
+
+    Without tags, the last commit before `VERSION` became what it is.
+    """
     tags = git("tag", "--list", "v*", "--sort=-version:refname", "--merged").split()
     if tags:
         return (
@@ -196,7 +200,10 @@ class Comparison:
                 self._note(f"KL at ε = {epsilon:g}", "", side, self._divergence(side, epsilon))
 
     def first(self) -> None:
-        """The very first run of each, which compiles: of `vocab`, the time is kept. Makes the shared vocabulary."""
+        """The very first run of each, which compiles: of `vocab`, the time is kept.
+
+        Makes the shared vocabulary.
+        """
         for side in (self.old, self.new):
             done = side.step("vocab", *self._vocab(side))
             if done is None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bayesgram.cores import parallel_map, read_ahead, streamed
+from bayesgram.cores import parallel_imap, parallel_map, read_ahead
 
 
 @pytest.mark.parametrize("cores", [1, 2, 5])
@@ -34,14 +34,17 @@ def test_items_that_come_one_by_one_are_answered_in_order(cores):
         return item * item
 
     assert list(
-        streamed(slow_for_small, iter(range(20)), size=lambda _: 1, room=6, cores=cores)
+        parallel_imap(slow_for_small, iter(range(20)), size=lambda _: 1, max_pending=6, cores=cores)
     ) == [item * item for item in range(20)]
-    assert list(streamed(slow_for_small, iter([]), size=lambda _: 1, room=6, cores=cores)) == []
+    assert (
+        list(parallel_imap(slow_for_small, iter([]), size=lambda _: 1, max_pending=6, cores=cores))
+        == []
+    )
 
 
 @pytest.mark.parametrize("sizes", [[1] * 40, [3] * 20, [100] * 5, [1, 100, 1, 1, 100, 100, 1]])
 def test_no_more_is_begun_than_there_is_room_for(sizes):
-    room, lock, open_now, most = 6, threading.Lock(), [], []
+    max_pending, lock, open_now, most = 6, threading.Lock(), [], []
 
     def source():
         for size in sizes:
@@ -50,10 +53,12 @@ def test_no_more_is_begun_than_there_is_room_for(sizes):
                 most.append(sum(open_now))
             yield size
 
-    for size in streamed(lambda item: item, source(), size=lambda item: item, room=room, cores=2):
+    for size in parallel_imap(
+        lambda item: item, source(), size=lambda item: item, max_pending=max_pending, cores=2
+    ):
         with lock:
             open_now.remove(size)
-    assert max(most) <= room + max(sizes)
+    assert max(most) <= max_pending + max(sizes)
 
 
 def test_the_next_item_is_fetched_while_this_one_is_worked_on():
@@ -64,7 +69,9 @@ def test_the_next_item_is_fetched_while_this_one_is_worked_on():
         fetched.set()
 
     assert list(
-        streamed(lambda _: fetched.wait(60), source(), size=lambda _: 1, room=1, cores=2)
+        parallel_imap(
+            lambda _: fetched.wait(60), source(), size=lambda _: 1, max_pending=1, cores=2
+        )
     ) == [True]
 
 
@@ -75,7 +82,7 @@ def test_who_stops_early_leaves_nothing_waiting():
         began.append(item)
         return item if item == 0 else go.wait(60)
 
-    answers = streamed(work, range(100), size=lambda _: 1, room=50, cores=2)
+    answers = parallel_imap(work, range(100), size=lambda _: 1, max_pending=50, cores=2)
     assert next(answers) == 0
     answers.close()
     go.set()
@@ -84,8 +91,8 @@ def test_who_stops_early_leaves_nothing_waiting():
 
 
 def test_an_error_among_items_that_come_one_by_one_ends_them():
-    answers = streamed(
-        lambda item: 1 // item, iter([1, 1, 0, 1]), size=lambda _: 1, room=1, cores=2
+    answers = parallel_imap(
+        lambda item: 1 // item, iter([1, 1, 0, 1]), size=lambda _: 1, max_pending=1, cores=2
     )
     assert [next(answers), next(answers)] == [1, 1]
     with pytest.raises(ZeroDivisionError):

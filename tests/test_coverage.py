@@ -1,4 +1,6 @@
-"""What `make coverage` says: parts, what is asked of them, and that nothing is left out without a reason."""
+"""What `make coverage` says: parts, what is asked of them, and that nothing is left out without a
+reason.
+"""
 
 import pytest
 

@@ -18,7 +18,7 @@ import yaml
 
 import bayesgram
 from bayesgram.cli.app import build_app
-from bayesgram.reports.explanation import believed, odds_factor
+from bayesgram.releases.card import belief_bounds, format_odds_factor
 from helpers import commands
 
 ROOT = Path(__file__).parent.parent
@@ -63,7 +63,9 @@ def blocks(page):
 
 
 def transcripts(page):
-    """(command, expected output) of every console block; and the commands of other blocks, whatever they say."""
+    """(command, expected output) of every console block; and the commands of other blocks, whatever
+    they say.
+    """
     for language, block in blocks(page):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
@@ -125,7 +127,9 @@ def smaller(words):
 
 @pytest.fixture(scope="module")
 def own_files(tmp_path_factory):
-    """What a reader of the how-to pages has: public text of several kinds, private messages, and what is made of them."""
+    """What a reader of the how-to pages has: public text of several kinds, private messages, and
+    what is made of them.
+    """
     folder = tmp_path_factory.mktemp("own")
     commands.run_in_process(
         "generate", "--users", 300, "--sentences", 1500, "-o", "data", cwd=folder
@@ -274,8 +278,8 @@ def test_the_odds_of_the_how_to_are_those_of_a_report():
     )
     assert len(rows) == 6
     for epsilon, factor, *ends in rows:
-        assert factor == odds_factor(float(epsilon))
-        told = [*believed(0.1, float(epsilon)), *believed(0.5, float(epsilon))]
+        assert factor == format_odds_factor(float(epsilon))
+        told = [*belief_bounds(0.1, float(epsilon)), *belief_bounds(0.5, float(epsilon))]
         assert [float(end) for end in ends] == pytest.approx(
             [float(end) for end in told], abs=0.051
         )
@@ -329,7 +333,9 @@ def test_the_page_of_planted_bugs_has_them_all():
 
 
 def test_a_line_of_a_proof_names_its_test():
-    """Numbered lines under a proof: all but those that refer to another say which test fails without them."""
+    """Numbered lines under a proof: all but those that refer to another say which test fails
+    without them.
+    """
     for page in PROOFS:
         text = page.read_text(encoding="utf-8")
         lines = re.findall(r"^\d\. .*?(?=^\d\. |^#|\Z)", text, re.MULTILINE | re.DOTALL)

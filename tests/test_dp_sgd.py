@@ -1,4 +1,6 @@
-"""The peer of benchmarks/dp_sgd.py: its rows of text, and, where torch is installed, that DP-SGD is what it says."""
+"""The peer of benchmarks/dp_sgd.py: its rows of text, and, where torch is installed, that DP-SGD is
+what it says.
+"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Property tests explore: `make explore` reaches every test, also those that name a number of examples."""
+"""Property tests explore: `make explore` reaches every test, also those that name a number of
+examples.
+"""
 
 import ast
 import os
@@ -104,7 +106,9 @@ def test_broken(value):
 
 
 def run_properties(folder, explored):
-    """The examples of each property, in the order in which they were drawn, and what pytest printed."""
+    """The examples of each property, in the order in which they were drawn, and what pytest
+    printed.
+    """
     folder.mkdir()
     (folder / "test_properties.py").write_text(PROPERTIES)
     (folder / "conftest.py").write_text("from exploring import load_profile\nload_profile()\n")
@@ -121,7 +125,9 @@ def run_properties(folder, explored):
 
 
 def test_examples_are_the_same_each_time_unless_they_are_explored(tmp_path):
-    """A real run of pytest, in which the profile is loaded by conftest.py and test modules are imported after it."""
+    """A real run of pytest, in which the profile is loaded by conftest.py and test modules are
+    imported after it.
+    """
     once, output = run_properties(tmp_path / "once", "")
     again, _ = run_properties(tmp_path / "again", "")
     assert once == again

@@ -1,4 +1,6 @@
-"""`make compare-versions`: what is marked, what the other version is, and what happens where it lacks an option."""
+"""`make compare-versions`: what is marked, what the other version is, and what happens where it
+lacks an option.
+"""
 
 import subprocess
 import sys

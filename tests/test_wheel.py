@@ -1,4 +1,6 @@
-"""What is built can be used without a checkout: a wheel, in an environment of its own, in an empty folder."""
+"""What is built can be used without a checkout: a wheel, in an environment of its own, in an empty
+folder.
+"""
 
 import os
 import re
@@ -29,7 +31,8 @@ def run(*command, env=ENVIRONMENT, **options):
 
 @pytest.fixture(scope="module")
 def bayesgram(tmp_path_factory):
-    """The command of a wheel that was built from an sdist; what it depends on is that of this environment.
+    """The command of a wheel that was built from an sdist; what it depends on is that of this
+    environment.
 
     `make wheel` names one that was installed with its dependencies into an empty environment.
     """
@@ -66,7 +69,9 @@ def bayesgram(tmp_path_factory):
 
 
 def take_kernels(installed):
-    """Kernels that are compiled already are not compiled again: what was installed is as old as its source."""
+    """Kernels that are compiled already are not compiled again: what was installed is as old as its
+    source.
+    """
     for source in (ROOT / "src" / "bayesgram").rglob("*"):
         target = installed / source.relative_to(ROOT / "src" / "bayesgram")
         if source.suffix == ".py":

@@ -1,8 +1,9 @@
 """Write src/bayesgram/text/characters.npz: the class and the lower case of every code point.
 
-Run once for each new Unicode version: `pip install unicodedata2 && python tools/build_character_table.py`. The
-table is kept in the repository so that every Python version cuts text in the same way; docs/text.md explains the
-classes, tests/text/test_characters.py compares the table with the running Python's `unicodedata`.
+Run once for each new Unicode version: `pip install unicodedata2 && python
+tools/build_character_table.py`. The table is kept in the repository so that every Python version
+cuts text in the same way; docs/text.md explains the classes, tests/text/test_characters.py compares
+the table with the running Python's `unicodedata`.
 """
 
 import unicodedata

@@ -1,7 +1,9 @@
-"""Say what `make coverage` measured, part by part, and what is left out and why: `python tools/coverage_report.py`.
+"""Say what `make coverage` measured, part by part, and what is left out and why.
 
-Ends with 1 where a part is below what is asked of it, or where a line is left out without a reason. Lines and branches
-count alike. Does not run tests.
+`python tools/coverage_report.py`.
+
+Ends with 1 where a part is below what is asked of it, or where a line is left out without a reason.
+Lines and branches count alike. Does not run tests.
 """
 
 import io
@@ -42,7 +44,10 @@ class Measured:
 
 
 def excuses(source: Path = SOURCE) -> list[Excuse]:
-    """Every comment that leaves a line or a branch out, with its reason: `# pragma: no cover - the reason`."""
+    """Every comment that leaves a line or a branch out, with its reason.
+
+    `# pragma: no cover - the reason`.
+    """
     return [excuse for path in sorted(source.rglob("*.py")) for excuse in _excuses_of(path, source)]
 
 

@@ -1,13 +1,13 @@
 """Plant privacy bugs one by one in a copy of the sources, and see whether the tests notice.
 
-In:  tests/mutants/*.patch, each a small diff under a sentence that says what is wrong, and the tests that should see.
-Out: a table; exit code 1 if a bug survives.
+In:  tests/mutants/*.patch, each a small diff under a sentence that says what is wrong, and the
+tests that should see. Out: a table; exit code 1 if a bug survives.
 
     python tools/mutants.py               all of them, on all cores
     python tools/mutants.py ledger noise  those whose names contain one of these
 
-A hunk is found by its lines, not by its line numbers, so that patches outlive changes around them; one that no longer
-applies is an error.
+A hunk is found by its lines, not by its line numbers, so that patches outlive changes around them;
+one that no longer applies is an error.
 """
 
 import argparse
@@ -116,8 +116,8 @@ def mutants(names: Sequence[str] = ()) -> list[Mutant]:
 def copy_of_the_sources(folder: Path, *, compiled: bool = False) -> Path:
     """What is tested, apart from what git ignores.
 
-    Kernels that are `compiled` save a minute, and are for mutants that change none: Numba does not see that a kernel
-    has changed which another one calls.
+    Kernels that are `compiled` save a minute, and are for mutants that change none: Numba does not
+    see that a kernel has changed which another one calls.
     """
     ignored = (*([] if compiled else ["__pycache__"]), ".hypothesis", "*.egg-info")
     for name in FOLDERS:

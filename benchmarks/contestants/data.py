@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Integers
-from bayesgram.private.counts import UserCounts, hash_order, once, user_counts
-from bayesgram.private.counts_io import counts_folder, load_counts, save_counts
+from bayesgram.private.counts import UserCounts, build_user_counts, order_by_hash, unit_counts
+from bayesgram.private.counts_io import load_counts, open_counts_writer, save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.synthetic.crowd import Crowd
 from bayesgram.synthetic.population import Population
@@ -173,7 +173,10 @@ def counts(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def drawn(options: argparse.Namespace) -> dict[str, Any]:
-    """Counts by chance, some users at a time, in order of the hashes of their ids, as `bayesgram count` has them."""
+    """Yield random counts, some users at a time.
+
+    In order of the hashes of their ids, as `bayesgram count` has them.
+    """
     rng = np.random.default_rng(7)
     chances = 1 / np.arange(10, NGRAMS + 10)
     edges = np.cumsum(chances) / chances.sum()
@@ -183,9 +186,9 @@ def drawn(options: argparse.Namespace) -> dict[str, Any]:
     ids = (
         pa.array(np.arange(options.users) + 10**15).cast(pa.large_string()).cast(pa.large_binary())
     )
-    ids = ids.take(pa.array(hash_order(ids, hash_rows(*buffers(ids)))))
+    ids = ids.take(pa.array(order_by_hash(ids, hash_rows(*buffers(ids)))))
     nonzeros = 0
-    with counts_folder(vocabulary, options.out / "counts", force=True) as write:
+    with open_counts_writer(vocabulary, options.out / "counts", force=True) as write:
         for first in range(0, options.users, BATCH_SIZE):
             some = ids[first : first + BATCH_SIZE]
             sizes = rng.lognormal(np.log(DRAWS) - 0.5, 1.0, len(some)).astype(np.int64) + 1
@@ -195,7 +198,7 @@ def drawn(options: argparse.Namespace) -> dict[str, Any]:
                 .astype(np.int32)
             )
             owners = np.repeat(np.arange(len(some), dtype=np.int32), sizes)
-            part = user_counts(some, *once(owners, ngrams), vocabulary_size=NGRAMS)
+            part = build_user_counts(some, *unit_counts(owners, ngrams), vocabulary_size=NGRAMS)
             write(part)
             nonzeros += part.ngrams.size
     return {"users": options.users, "nonzeros": nonzeros}
@@ -206,7 +209,7 @@ def _made_up_vocabulary(counts: Integers, rng: np.random.Generator) -> Vocabular
     rows = np.unique((8000 * rng.random((2 * counts.size, 3)) ** 3).astype(np.int64), axis=0)
     chosen = rng.permutation(rows)[: counts.size]
     ngrams = pa.array([" ".join(f"w{word}" for word in row) for row in chosen], pa.large_string())
-    return Vocabulary.of_counts(ngrams, [""], counts[None], Tokenizer())
+    return Vocabulary.from_counts(ngrams, [""], counts[None], Tokenizer())
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     python histogram.py opendp-laplace|opendp-gaussian|pipelinedp-laplace|pipelinedp-gaussian COUNTS VOCAB OUT
 
-COUNTS: Parquet with user, ngram, count. At most 10 n-grams a user and at most 1 of each count, over public keys: the
-n-grams of VOCAB. OUT: Parquet with ngram and count.
+COUNTS: Parquet with user, ngram, count. At most 10 n-grams a user and at most 1 of each count, over
+public keys: the n-grams of VOCAB. OUT: Parquet with ngram and count.
 """
 
 # ruff: noqa: PLC0415 - each peer lives in an environment of its own

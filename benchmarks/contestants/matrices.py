@@ -2,8 +2,8 @@
 
     python matrices.py gamma|clip|clip-words ours|numpy|users|scipy CROWD
 
-Loads the matrix, does the work once to warm up and then three times, and prints the best of the three in seconds,
-with how many nonzeros it was and a check sum. CROWD: a folder that data.py made.
+Loads the matrix, does the work once to warm up and then three times, and prints the best of the
+three in seconds, with how many nonzeros it was and a check sum. CROWD: a folder that data.py made.
 """
 
 import argparse
@@ -155,7 +155,10 @@ def _factors(squared_norms: Floats) -> Floats:
 
 
 def scipy_sum(matrix: csr_array, shape: Floats) -> Floats:
-    """Two products of a sparse matrix and a vector, one for the norms and one for the sum; in floating point."""
+    """Two products of a sparse matrix and a vector, one for the norms and one for the sum.
+
+    In floating point.
+    """
     summed: Floats = matrix.T @ _factors(_squared(matrix) @ (1 / shape**2))
     return summed
 

@@ -1,4 +1,6 @@
-"""The discrete Gaussian: OpenDP called once for the whole vector, against our source, which calls it on all cores.
+"""The discrete Gaussian.
+
+OpenDP called once for the whole vector, against our source, which calls it on all cores.
 
 python noise.py ours|opendp COORDINATES
 """

@@ -5,10 +5,10 @@
     python text.py compare FIRST SECOND [--vocab VOCAB]
     python text.py read TEXT
 
-TEXT: Parquet with user and text. OUT: Parquet with ngram and count, or user, ngram (its row in VOCAB) and count.
-`compare` prints how much of the second file the first one has, with the same count; `read` reads both columns with
-Arrow and does nothing with them. Libraries are loaded by the contestant that needs them, and that is part of its time,
-as it is of ours.
+TEXT: Parquet with user and text. OUT: Parquet with ngram and count, or user, ngram (its row in
+VOCAB) and count. `compare` prints how much of the second file the first one has, with the same
+count; `read` reads both columns with Arrow and does nothing with them. Libraries are loaded by the
+contestant that needs them, and that is part of its time, as it is of ours.
 """
 
 # ruff: noqa: PLC0415, S608

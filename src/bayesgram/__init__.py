@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from bayesgram.version import VERSION
 
 if TYPE_CHECKING:
-    from bayesgram.audit.evaluation import evaluate_text as evaluate_text
     from bayesgram.audit.evaluation import kl_divergence as kl_divergence
+    from bayesgram.audit.text_evaluation import evaluate_text as evaluate_text
     from bayesgram.comparison.comparison import Comparison as Comparison
     from bayesgram.comparison.comparison import compare as compare
     from bayesgram.errors import BayesgramError as BayesgramError
@@ -65,7 +65,8 @@ __version__ = VERSION
 
 # Where the public names live; each is loaded when it is first used, so that `bayesgram --help` loads none of them.
 _HOMES = {
-    "audit.evaluation": ["evaluate_text", "kl_divergence"],
+    "audit.evaluation": ["kl_divergence"],
+    "audit.text_evaluation": ["evaluate_text"],
     "comparison.comparison": ["Comparison", "compare"],
     "errors": ["BayesgramError", "UsageError"],
     "inference.reinfer": ["infer"],

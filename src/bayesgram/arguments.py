@@ -36,10 +36,10 @@ READ = {  # how something is read from a file
 }
 
 
-def checked(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
+def check_arguments(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
     """Refuse arguments of types that the function's hints exclude.
 
-    >>> @checked
+    >>> @check_arguments
     ... def count(text: str, size: int = 3) -> int:
     ...     return size
     >>> count("red fish", size="many")

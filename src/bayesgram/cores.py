@@ -26,19 +26,19 @@ def parallel_map(
     return list(_pool(cores).map(function, items))
 
 
-def streamed(
+def parallel_imap(
     function: Callable[[Item], Answer],
     items: Iterable[Item],
     *,
     size: Callable[[Item], int],
-    room: int,
+    max_pending: int,
     cores: int = CORES,
 ) -> Iterator[Answer]:
     """The answers in order of items that come one after the other: some are worked on while the next is fetched.
 
-    Those that were fetched, and whose answers were not taken yet, have sizes of up to `room`, and one more item.
+    Those that were fetched, and whose answers were not taken yet, have sizes of up to `max_pending`, and one more item.
 
-    >>> list(streamed(abs, iter([-2, 3]), size=abs, room=10))
+    >>> list(parallel_imap(abs, iter([-2, 3]), size=abs, max_pending=10))
     [2, 3]
     """
     if cores == 1:
@@ -50,7 +50,7 @@ def streamed(
         for item in items:
             begun.append((size(item), _pool(cores).submit(function, item)))
             taken += begun[-1][0]
-            while taken > room:
+            while taken > max_pending:
                 yield begun[0][1].result()
                 taken -= begun.popleft()[0]
         while begun:

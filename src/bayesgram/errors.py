@@ -7,13 +7,13 @@ exits with `exit_code`.
 A message may mention arguments of the Python call, which the command line has under other names
 (`max_new=0` is `--max-new 0`). So an error is a sequence of parts: plain text, and an `Argument`
 wherever one is mentioned. `str(error)` shows arguments as Python writes them, and
-`error.format_message(show)` shows each as `show(argument)` says. A log message does the same with
+`error.render(show)` shows each as `show(argument)` says. A log message does the same with
 an `Argument` among its values: `logger.warning("… %s …", Argument("by"))`.
 
 >>> error = UsageError.for_argument("by", "'x'", "name the ", Argument("segments"), " too.")
 >>> print(error)
 by='x': name the `segments` too.
->>> error.format_message(lambda argument: f"--{argument.name}")
+>>> error.render(lambda argument: f"--{argument.name}")
 '--by: name the --segments too.'
 """
 
@@ -65,9 +65,9 @@ class BayesgramError(Exception):
         return cls(Argument(name, str(value)), ": ", *reason)
 
     def __str__(self) -> str:
-        return self.format_message(str)
+        return self.render(str)
 
-    def format_message(self, show: Callable[[Argument], str]) -> str:
+    def render(self, show: Callable[[Argument], str]) -> str:
         """Return the message, with each argument as `show` writes it."""
         return "".join(show(part) if isinstance(part, Argument) else part for part in self.parts)
 

@@ -10,15 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayesgram as bg
-from bayesgram.audit.evaluation import (
-    DISCLOSURE,
-    MEASURES,
-    Claim,
-    EvaluatedModel,
-    _mean_line,
-    families,
-    over_epsilon,
-)
+from bayesgram.audit.evaluation import DISCLOSURE
+from bayesgram.audit.quality_chart import MEASURES, _mean_line, draw_quality_over_epsilon
+from bayesgram.audit.text_evaluation import EvaluatedModel, ModelClaim, group_families
 from helpers import commands
 from helpers.commands import check_output, expect_failure, run_in_process
 from helpers.reference_language_models import make_release
@@ -186,7 +180,9 @@ QUALITY = bg.evaluate_text(
 
 
 def judged(name, claim=None):
-    return EvaluatedModel(name, name, Claim.of({} if claim is None else {"claim": claim}), QUALITY)
+    return EvaluatedModel(
+        name, name, ModelClaim.from_description({} if claim is None else {"claim": claim}), QUALITY
+    )
 
 
 def test_models_that_differ_by_their_epsilon_are_a_family():
@@ -199,14 +195,14 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
         judged("public"),
         judged("none", "no ε (NONE)"),
     ]
-    found = families(models)
+    found = group_families(models)
     assert [(family.label, [each.name for each in family.members]) for family in found] == [
         ("out (PROVED; weak at ε = 8)", ["out-0.2", "out-8"]),
         ("other (PROVED)", ["other"]),
         ("out (EMPIRICAL)", ["out-1"]),
         ("1 (PROVED)", ["1"]),
     ]
-    picture = over_epsilon(models, same_words=True).to_svg()
+    picture = draw_quality_over_epsilon(models, same_words=True).to_svg()
     assert [picture.count(f">{measure.title}<") for measure in MEASURES] == [1] * len(MEASURES)
     for word in ("Rings", "Dashed", "Dotted"):
         assert f"{word}: " in picture
@@ -216,17 +212,26 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
 
 def test_the_claim_of_a_mixture_is_that_of_its_one_release():
     released, public = {"claim": "ε = 1e-05, δ = 1e-07 (PROVED)"}, {"weight": 0.5}
-    assert Claim.of({"interpolated": [released, public]}) == Claim(1e-05, "PROVED")
-    assert Claim.of({"interpolated": [released, released]}) == Claim(None, None)
-    assert Claim.of({"interpolated": [public]}) == Claim.of({"claim": 7}) == Claim(None, None)
+    assert ModelClaim.from_description({"interpolated": [released, public]}) == ModelClaim(
+        1e-05, "PROVED"
+    )
+    assert ModelClaim.from_description({"interpolated": [released, released]}) == ModelClaim(
+        None, None
+    )
+    assert (
+        ModelClaim.from_description({"interpolated": [public]})
+        == ModelClaim.from_description({"claim": 7})
+        == ModelClaim(None, None)
+    )
 
 
 def test_releases_of_one_epsilon_are_points_and_a_line_through_their_mean():
     one, other = judged("a", "ε = 1, δ = 0 (PROVED)"), judged("a", "ε = 1, δ = 0 (PROVED)")
     part = replace(QUALITY.by_text[0], perplexity=QUALITY.perplexity + 2)
     other = replace(other, quality=replace(QUALITY, by_text=(part,)))
-    picture = over_epsilon([one, other], same_words=True).to_svg()
+    picture = draw_quality_over_epsilon([one, other], same_words=True).to_svg()
     for value in (QUALITY.perplexity, QUALITY.perplexity + 2):
         assert f": {value:.4g}</title>" in picture
-    line = _mean_line(replace(MEASURES[0], text=0), families([one, other])[0], "blue")
+    family = group_families([one, other])[0]
+    line = _mean_line(replace(MEASURES[0], text=0), family, "blue")
     assert list(line.y) == [QUALITY.perplexity + 1]

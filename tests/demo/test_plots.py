@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bayesgram.reports.figures import draw_comparison
+from bayesgram.reports.pictures import draw_comparison
 
 ROWS = [
     {"release": "public text alone", "guarantee": "PROVED", "epsilon": 0.0, "kl": 0.4},

@@ -1,6 +1,6 @@
-"""Run a scenario with one fault, and look at what is left: what every command promises, whatever fails.
+"""Run a command with one fault, and check what every command promises, whatever fails.
 
-In: a scenario, a fault.   Out: what is wrong, in words; an empty list if nothing is.
+In: a scenario and a fault.   Out: an `Outcome`, whose `problems` say which promises were broken.
 """
 
 import errno
@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -15,12 +16,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bayesgram.errors import BayesgramError
-from bayesgram.io.atomic import REPLACED, found_in
+from bayesgram.io.atomic import REPLACED, find_temporary_folders
 from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.releases.release import Release
+from faults.run_command import COUNTS_BYTES, read_counts
 from faults.scenarios import LEDGER, SCENARIOS, make_inputs
+from helpers.fork_server import ForkServer
 
 HERE = Path(__file__).parent
+PROGRAM = HERE / "run_command.py"
+LIMIT_SECONDS = 60.0  # for one command, which takes one second or less
 COMPILER = shutil.which("cc") if sys.platform == "linux" else None
 ERRORS = {
     "open": errno.EMFILE,
@@ -32,34 +37,33 @@ ERRORS = {
     "unlink": errno.EIO,
     "alloc": errno.ENOMEM,
 }
-SPENT, OUT = "stays spent", "is spent for it"
+# How a message says that budget is spent: for nothing, or for a release that is there.
+SPENT_FOR_NOTHING = "stays spent"
+SPENT_FOR_RELEASE = "is spent for it"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The k-th call of a kind fails, once or from then on; or the process is killed at it, or after some time."""
+    """What happens to a run: the k-th call of a kind fails, or the process is killed."""
 
     kind: str
-    at: int = 0
-    stays: bool = False
-    kills: bool = False
-    kill_after: float | None = None
+    at: int = 0  # the number of the call
+    stays: bool = False  # all calls of the kind fail from then on
+    kills: bool = False  # the process is killed at the call
+    kill_after: float | None = None  # seconds after which it is killed, whatever it does
 
     @property
     def is_kill(self):
         return self.kills or self.kill_after is not None
 
-    def request(self):
-        if self.kill_after is not None:
-            return {"kill_after": self.kill_after}
+    def to_json(self):
+        """What `run_command` needs to arm the shim."""
         return {
-            "fault": {
-                "kind": self.kind,
-                "at": self.at,
-                "error": ERRORS.get(self.kind, 0),
-                "kills": self.kills,
-                "stays": self.stays,
-            }
+            "kind": self.kind,
+            "at": self.at,
+            "error": ERRORS.get(self.kind, 0),
+            "kills": self.kills,
+            "stays": self.stays,
         }
 
 
@@ -80,66 +84,61 @@ class Outcome:
 
 
 @contextmanager
-def laboratory(folder):
-    """A zygote with the shim, and the inputs of all scenarios."""
+def open_laboratory(folder):
+    """Yield a laboratory whose fork server has the shim between it and the C library."""
     shim = folder / "shim.so"
     subprocess.run(
         [COMPILER, "-shared", "-fPIC", "-O1", "-o", shim, HERE / "shim.c", "-ldl"], check=True
     )
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", HERE / "zygote.py"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={
-            **os.environ,
-            "LD_PRELOAD": str(shim),
-            "ARROW_DEFAULT_MEMORY_POOL": "system",  # so that the shim sees what Arrow asks for
-            "COLUMNS": "1000",
-            "OPENBLAS_NUM_THREADS": "1",
-        },
-    )
+    environment = {
+        "LD_PRELOAD": str(shim),
+        "ARROW_DEFAULT_MEMORY_POOL": "system",  # so that the shim sees what Arrow asks for
+        "COLUMNS": "1000",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    server = ForkServer(environment, python_options=("-W", "ignore"))  # of forks with threads
     try:
-        yield Laboratory(folder, process)
+        yield Laboratory(folder, server, environment)
     finally:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
+        server.close()
 
 
 class Laboratory:
-    """Where faults are tried, one after the other."""
+    """Runs scenarios with faults, one after the other, in fresh folders."""
 
-    def __init__(self, folder, process):
-        self._folder, self._process = folder, process
+    def __init__(self, folder, server, environment):
+        self._folder = folder
+        self._server = server
+        self._environment = environment
         self._template = folder / "template"
         self._template.mkdir()
-        make_inputs(
-            self._template,
-            lambda arguments: self._ask({"warm": arguments, "cwd": str(self._template)}),
-        )
-        self._whole = {}
-        self.reference = {scenario.name: self._reference(scenario) for scenario in SCENARIOS}
+        make_inputs(self._template, self._warm_up)
+        self._complete_outputs = {}  # contents by the scenario's name
+        self.references = {scenario.name: self._run_reference(scenario) for scenario in SCENARIOS}
 
-    def _reference(self, scenario):
-        """A run without any fault: how many calls it makes, and its output."""
+    def _warm_up(self, arguments):
+        spec = json.dumps({"arguments": arguments})
+        self._server.warm_up(PROGRAM, spec, cwd=self._template)
+
+    def _run_reference(self, scenario):
+        """Run without a fault: how many calls the command makes, and its output."""
         root = self._lay_out(scenario)
-        outcome = self.run(scenario, root)
+        outcome = self._run(scenario, root)
         assert outcome.code == 0, outcome
         if scenario.output:
-            self._whole[scenario.name] = contents(root / "work" / scenario.output)
-        assert not hidden(root), scenario
+            self._complete_outputs[scenario.name] = read_contents(root / "work" / scenario.output)
+        assert not find_leftovers(root), scenario
         return outcome
 
     def attempt(self, scenario, fault):
-        """One run with a fault in a fresh folder; what is wrong after it is in the answer."""
+        """Run once with a fault in a fresh folder; the outcome lists every promise that it breaks."""
         root = self._lay_out(scenario)
-        before = contents(root / "work")
-        outcome = self.run(scenario, root, fault)
-        found = list(self._problems(scenario, fault, root, before, outcome))
+        before = read_contents(root / "work")
+        outcome = self._run(scenario, root, fault)
+        problems = list(self._problems(scenario, fault, root, before, outcome))
         if fault.is_kill or fault.kind == "unlink":
-            found += self._later(scenario, root)
-        return replace(outcome, problems=tuple(found))
+            problems += self._problems_of_a_later_run(scenario, root)
+        return replace(outcome, problems=tuple(problems))
 
     def _lay_out(self, scenario):
         root = self._folder / "root"
@@ -149,43 +148,47 @@ class Laboratory:
         scenario.fill(self._template, root / "work")
         return root
 
-    def run(self, scenario, root, fault=None):
-        answer = self._ask(
-            {
-                "folder": str(root),
-                "cwd": str(root / "work"),
-                "tmp": str(root / "tmp"),
-                "said": str(self._folder),
-                "arguments": scenario.arguments,
-                "settings": scenario.settings,
-                **(fault.request() if fault else {}),
-            }
+    def _run(self, scenario, root, fault=None):
+        counts = self._folder / "counts"
+        counts.write_bytes(bytes(COUNTS_BYTES))
+        spec = {
+            "arguments": scenario.arguments,
+            "settings": scenario.settings,
+            "root": str(root),
+            "counts": str(counts),
+            "fault": fault.to_json() if fault and fault.kill_after is None else None,
+        }
+        kill_after = fault.kill_after if fault else None
+        result = self._server.run(
+            PROGRAM,
+            json.dumps(spec),
+            cwd=root / "work",
+            environment=os.environ | self._environment | {"TMPDIR": str(root / "tmp")},
+            limit_seconds=LIMIT_SECONDS if kill_after is None else kill_after,
+            end_signal=signal.SIGABRT if kill_after is None else signal.SIGKILL,
         )
-        problems = ("it hung",) if answer["hung"] else ()
-        message = " ".join(answer["stderr"].split())
+        is_hung = result.timed_out and kill_after is None
         return Outcome(
-            answer["code"], message, answer["stdout"], answer["counts"], answer["seconds"], problems
+            result.returncode,
+            " ".join(result.stderr.split()),
+            result.stdout,
+            read_counts(counts),
+            result.seconds,
+            ("it hung",) if is_hung else (),
         )
-
-    def _ask(self, request):
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, "the zygote died"
-        return json.loads(line)
 
     def _problems(self, scenario, fault, root, before, outcome):
-        """What breaks a promise."""
+        """Yield every promise that a run broke."""
         work = root / "work"
         yield from outcome.problems
         if not fault.is_kill:
-            yield from _wrong_words(fault, outcome)
-            if "nothing was left behind" in outcome.message and hidden(root):
+            yield from _message_problems(fault, outcome)
+            if "nothing was left behind" in outcome.message and find_leftovers(root):
                 yield "it says that nothing was left, and something was"
             kept = "what was there is kept in" in outcome.message
-            if fault.kind != "unlink" and not outcome.crashed and hidden(root) and not kept:
-                yield f"left behind: {hidden(root)}"
-        after = contents(work)
+            if fault.kind != "unlink" and not outcome.crashed and find_leftovers(root) and not kept:
+                yield f"left behind: {find_leftovers(root)}"
+        after = read_contents(work)
         ours = tuple(name for name in (scenario.output, LEDGER) if name)
         for name in sorted(before.keys() | after.keys()):
             ignored = name.startswith((*ours, ".")) or after.get(name) == before.get(name)
@@ -193,17 +196,17 @@ class Laboratory:
                 yield f"{name} appeared or changed"
         published = False
         if scenario.output:
-            now = contents(work / scenario.output) or set_aside(work)
-            published = now != below(before, scenario.output)
-            yield from self._wrong_output(scenario, work, published, outcome, fault)
+            now = read_contents(work / scenario.output) or find_set_aside(work)
+            published = now != contents_below(before, scenario.output)
+            yield from self._output_problems(scenario, work, published, outcome, fault)
         if LEDGER in scenario.inputs:
-            yield from self._wrong_ledger(scenario, work, published, outcome, fault)
+            yield from self._ledger_problems(scenario, work, published, outcome, fault)
 
-    def _wrong_output(self, scenario, work, published, outcome, fault):
+    def _output_problems(self, scenario, work, published, outcome, fault):
         output = work / scenario.output
         if outcome.code == 0 and not published:
             yield "it succeeded without an output"
-        if published and not self._is_whole(scenario, output):
+        if published and not self._is_complete(scenario, output):
             yield "the output is not whole"
         if published and not fault.is_kill and not outcome.crashed and outcome.code != 0:
             read_back = (
@@ -215,24 +218,24 @@ class Laboratory:
                 and f"model {scenario.output} is there, without" in outcome.message
             ):
                 return
-            if confirmed and OUT not in outcome.message and not read_back:
+            if confirmed and SPENT_FOR_RELEASE not in outcome.message and not read_back:
                 yield "it failed, and does not say that the output is there"
 
-    def _is_whole(self, scenario, output):
-        if scenario.repeatable:
-            return contents(output) == self._whole[scenario.name]
+    def _is_complete(self, scenario, output):
+        if scenario.is_repeatable:
+            return read_contents(output) == self._complete_outputs[scenario.name]
         try:
             if scenario.charges:
-                return set(contents(output)) == set(self._whole[scenario.name]) and bool(
-                    Release.load(output).card.ledger
-                )
+                return set(read_contents(output)) == set(
+                    self._complete_outputs[scenario.name]
+                ) and bool(Release.load(output).card.ledger)
             return read_ledger(output).population == "p"
         except BayesgramError:
             return False
 
-    def _wrong_ledger(self, scenario, work, published, outcome, fault):
-        """Spent and not recorded, recorded twice, or not told."""
-        old = read_ledger(self._template / scenario.ledger)
+    def _ledger_problems(self, scenario, work, published, outcome, fault):
+        """Yield budget that was spent and not recorded, recorded twice, or not reported."""
+        old = read_ledger(self._template / LEDGER)
         try:
             now = read_ledger(work / LEDGER)
         except BayesgramError as error:
@@ -254,10 +257,10 @@ class Laboratory:
         if outcome.code == 0 and not all(entry.published for entry in new):
             yield "it succeeded, and the ledger does not say that the release is out"
         if not fault.is_kill and not outcome.crashed and outcome.code != 0:
-            yield from _wrong_words_about_budget(new, published, outcome)
+            yield from _budget_message_problems(new, published, outcome)
 
-    def _later(self, scenario, root):
-        """After a kill, the same command works, and all that was left is gone."""
+    def _problems_of_a_later_run(self, scenario, root):
+        """Yield what is wrong when the same command runs again: it must work and tidy up."""
         work = root / "work"
         again = scenario
         is_there = scenario.output is not None and (work / scenario.output).exists()
@@ -266,21 +269,21 @@ class Laboratory:
         elif is_there and "--force" not in scenario.arguments:
             again = replace(scenario, arguments=(*scenario.arguments, "--force"))
         charged = len(read_ledger(work / LEDGER).reservations) if scenario.charges else 0
-        outcome = self.run(again, root)
+        outcome = self._run(again, root)
         if outcome.code != 0:
             yield f"a later run fails: {outcome.message}"
             return
-        if hidden(root):
-            yield f"a later run leaves {hidden(root)}"
+        if find_leftovers(root):
+            yield f"a later run leaves {find_leftovers(root)}"
         if any((root / "tmp").iterdir()):
             yield "a later run leaves something in the temporary folder"
-        if scenario.output and not self._is_whole(scenario, work / scenario.output):
+        if scenario.output and not self._is_complete(scenario, work / scenario.output):
             yield "the output of a later run is not whole"
         if scenario.charges and len(read_ledger(work / LEDGER).reservations) != charged + 1:
             yield "a later run is not charged once"
 
 
-def _wrong_words(fault, outcome):
+def _message_problems(fault, outcome):
     if outcome.crashed:
         if fault.kind != "alloc":
             yield f"it crashed with {outcome.code}"
@@ -299,48 +302,64 @@ def _wrong_words(fault, outcome):
         yield "it blames a file that the disk did not give"
 
 
-def _wrong_words_about_budget(new, published, outcome):
+def _budget_message_problems(new, published, outcome):
     for entry in new:
         named = f"entry {entry.number} of {LEDGER} (ε = 0.5, δ = 1e-07)" in outcome.message
         unsure = "if it was recorded all the same, it stays spent" in outcome.message
-        if not unsure and not (named and (OUT if published else SPENT) in outcome.message):
+        if not unsure and not (
+            named and (SPENT_FOR_RELEASE if published else SPENT_FOR_NOTHING) in outcome.message
+        ):
             yield "budget is spent, and the message does not say so"
         if outcome.code != 1:
             yield f"budget is spent, and the exit code is {outcome.code}"
     unsure = "if it was recorded all the same" in outcome.message
-    if not new and not unsure and (SPENT in outcome.message or OUT in outcome.message):
+    if (
+        not new
+        and not unsure
+        and (SPENT_FOR_NOTHING in outcome.message or SPENT_FOR_RELEASE in outcome.message)
+    ):
         yield "the message says that budget is spent, and none is"
 
 
-def contents(path):
-    """The names below a path, with a hash of each file; of a file, itself; of nothing, nothing."""
+def read_contents(path):
+    """Return names below a path with a hash of each file; of a file, its own hash; of nothing,
+    nothing.
+    """
     if path.is_file():
         return {"": hashlib.sha256(path.read_bytes()).hexdigest()}
-    found = {}
-    for each in sorted(path.rglob("*")) if path.is_dir() else ():
-        name = str(each.relative_to(path))
-        found[name] = hashlib.sha256(each.read_bytes()).hexdigest() if each.is_file() else "folder"
-    return found
+    hashes = {}
+    for child in sorted(path.rglob("*")) if path.is_dir() else ():
+        name = str(child.relative_to(path))
+        is_file = child.is_file()
+        hashes[name] = hashlib.sha256(child.read_bytes()).hexdigest() if is_file else "folder"
+    return hashes
 
 
-def below(all_contents, name):
-    """Of the contents of a folder, those of one path in it."""
-    inside = {
-        path[len(name) + 1 :]: told
-        for path, told in all_contents.items()
+def contents_below(all_contents, name):
+    """Return, of the contents of a folder, those of one path in it."""
+    if all_contents.get(name, "folder") != "folder":
+        return {"": all_contents[name]}
+    return {
+        path[len(name) + 1 :]: file_hash
+        for path, file_hash in all_contents.items()
         if path.startswith(f"{name}/")
     }
-    return {"": all_contents[name]} if all_contents.get(name, "folder") != "folder" else inside
 
 
-def set_aside(work):
-    """What a kill between two renames left of an old output: the next run puts it back."""
-    found = [each.path / REPLACED for each in found_in(work) if (each.path / REPLACED).exists()]
-    return contents(found[0]) if found else {}
+def find_set_aside(work):
+    """Return what a kill between two renames left of an old output: the next run puts it back."""
+    replaced = [
+        leftover.path / REPLACED
+        for leftover in find_temporary_folders(work)
+        if (leftover.path / REPLACED).exists()
+    ]
+    return read_contents(replaced[0]) if replaced else {}
 
 
-def hidden(root):
-    """Names of what is left that only a running process should have."""
+def find_leftovers(root):
+    """Return the names of files that only a running process should have."""
     return sorted(
-        found.path.name for folder in (root / "work", root / "tmp") for found in found_in(folder)
+        leftover.path.name
+        for folder in (root / "work", root / "tmp")
+        for leftover in find_temporary_folders(folder)
     )

@@ -1,4 +1,5 @@
-"""`make faults`: every call of every command fails once, and every command is killed at many instants.
+"""`make faults`: every call of every command fails once, and every command is killed at many
+instants.
 
 Prints a table of what was tried and what was found, and exits with 1 if anything was.
 """
@@ -12,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from faults.harness import COMPILER, ERRORS, Fault, laboratory
+from faults.harness import COMPILER, ERRORS, Fault, open_laboratory
 from faults.scenarios import SCENARIOS
 
 KILL = "kill"
@@ -26,8 +27,8 @@ STICKY = (
 )  # a disk that stays full, or is gone for good
 
 
-def faults_of(scenario, reference, kinds, stride=1):
-    """Every k of these kinds; with a stride, some of them."""
+def list_faults(scenario, reference, kinds, stride=1):
+    """Yield a fault at every call of these kinds, or at every `stride`-th one."""
     for kind in kinds:
         for at in range(1, reference.counts["any" if kind == KILL else kind] + 1, stride):
             yield scenario, Fault("any", at, kills=True) if kind == KILL else Fault(kind, at)
@@ -36,7 +37,7 @@ def faults_of(scenario, reference, kinds, stride=1):
 
 
 def kills_at_instants(references, number, rng):
-    """Kills by the clock, spread over all commands."""
+    """Yield kills by the clock, spread over all commands."""
     for _ in range(number):
         scenario = rng.choice(SCENARIOS)
         yield scenario, Fault("clock", kill_after=rng.uniform(0, references[scenario.name].seconds))
@@ -62,16 +63,16 @@ def main():
 
 
 def try_all(options, folder):
-    """Run everything that the options name; what was found."""
-    made = []
+    """Run everything that the options name; return the number of runs with a problem."""
+    runs = []
 
     def work(job):
         (folder / str(job)).mkdir()
-        with laboratory(folder / str(job)) as lab:
-            mine = list(planned(options, lab.reference))[job :: options.jobs]
-            for scenario, fault in mine:
+        with open_laboratory(folder / str(job)) as lab:
+            faults = list(plan(options, lab.references))[job :: options.jobs]
+            for scenario, fault in faults:
                 outcome = attempt(lab, scenario, fault)
-                made.append((scenario, fault, outcome))
+                runs.append((scenario, fault, outcome))
                 for problem in outcome.problems:
                     print(
                         f"{scenario.name}: {fault}: {problem}\n    exit {outcome.code}: {outcome.message}",
@@ -80,7 +81,7 @@ def try_all(options, folder):
 
     with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(work, range(options.jobs)))
-    return show(made)
+    return print_table(runs)
 
 
 def attempt(lab, scenario, fault):
@@ -91,32 +92,34 @@ def attempt(lab, scenario, fault):
     return attempt(lab, scenario, replace(fault, kill_after=0.7 * fault.kill_after))
 
 
-def planned(options, references):
+def plan(options, references):
     kinds = [kind for kind in options.kinds.split(",") if kind]
     for scenario in SCENARIOS:
         if scenario.name.startswith(options.only):
-            yield from faults_of(scenario, references[scenario.name], kinds, options.stride)
+            yield from list_faults(scenario, references[scenario.name], kinds, options.stride)
     yield from kills_at_instants(references, options.kills, random.Random(options.seed))
 
 
-def show(made):
-    """The table; what was found."""
-    runs, codes, found = Counter(), defaultdict(Counter), Counter()
-    for scenario, fault, outcome in made:
+def print_table(runs):
+    """Print what was tried and how it ended; return the number of runs with a problem."""
+    run_counts = Counter()
+    codes = defaultdict(Counter)
+    findings = Counter()
+    for scenario, fault, outcome in runs:
         key = scenario.name, "kill " * fault.is_kill + fault.kind + " for good" * fault.stays
-        runs[key] += 1
+        run_counts[key] += 1
         codes[key]["crashed" if outcome.crashed and not fault.is_kill else outcome.code] += 1
-        found[key] += bool(outcome.problems)
+        findings[key] += bool(outcome.problems)
     print(f"\n{'command':<24}{'what fails':<18}{'runs':>6}{'findings':>10}  exit codes")
     order = [scenario.name for scenario in SCENARIOS]
-    for key in sorted(runs, key=lambda key: (order.index(key[0]), key[1])):
-        told = ", ".join(
+    for key in sorted(run_counts, key=lambda key: (order.index(key[0]), key[1])):
+        exit_codes = ", ".join(
             f"{code}: {number}" for code, number in sorted(codes[key].items(), key=str)
         )
-        print(f"{key[0]:<24}{key[1]:<18}{runs[key]:>6}{found[key]:>10}  {told}")
-    kills = sum(number for key, number in runs.items() if key[1].startswith("kill"))
-    print(f"\n{runs.total() - kills} faults, {kills} kills, {found.total()} findings")
-    return found.total()
+        print(f"{key[0]:<24}{key[1]:<18}{run_counts[key]:>6}{findings[key]:>10}  {exit_codes}")
+    kills = sum(number for key, number in run_counts.items() if key[1].startswith("kill"))
+    print(f"\n{run_counts.total() - kills} faults, {kills} kills, {findings.total()} findings")
+    return findings.total()
 
 
 if __name__ == "__main__":

@@ -1,45 +1,45 @@
-"""The commands that are made to fail, each with what it needs, and what its output is when it is whole."""
+"""The commands that are made to fail: their inputs, their output, and what is there before."""
 
 import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 WORDS = ("the", "red", "blue", "fish", "swam", "home", "again", "one", "two", "slowly")
-SMALL_ROOM = {  # so that little text is enough to spill things to disk
-    "bayesgram.private.streaming.SMALLEST": 2000,
-    "bayesgram.private.streaming.BYTES_PER_ROW": 10**9,
+LITTLE_MEMORY = {  # so that little text is enough to spill things to disk
+    "bayesgram.private.streaming.MIN_PENDING": 2000,
+    "bayesgram.private.streaming.BYTES_PER_OCCURRENCE": 10**9,
 }
 TWO_STEPS = {"bayesgram.io.atomic.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"
-OLDER = "older.ledger"  # of format 2, to be converted
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One command in a folder of its own."""
+    """One command, and the folder that it runs in."""
 
     name: str
     arguments: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     output: str | None = None
-    old: str | None = None  # what is there before, and --force may replace
-    ledger: str = LEDGER  # which of the ledgers that were made lies there as LEDGER
-    repeatable: bool = True  # whether the output is the same, byte for byte, every time
-    settings: dict = field(default_factory=dict)
+    replaced: str | None = (
+        None  # which input is there under the output's name, for --force to replace
+    )
+    is_repeatable: bool = True  # whether the output is the same, byte for byte, every time
+    settings: dict = field(default_factory=dict)  # module attributes to set, by dotted name
 
     @property
     def charges(self):
+        """Whether the command spends budget of a ledger."""
         return LEDGER in self.inputs and "release" in self.arguments
 
     def fill(self, template, folder):
-        """Lay out the inputs and what is to be replaced."""
+        """Copy the inputs, and what is to be replaced, from the template into a folder."""
         for name in self.inputs:
-            _copy(template / (self.ledger if name == LEDGER else name), folder / name)
-        if self.old:
-            _copy(template / self.old, folder / self.output)
+            _copy(template / name, folder / name)
+        if self.replaced:
+            _copy(template / self.replaced, folder / self.output)
 
 
 def _copy(source, target):
@@ -68,37 +68,36 @@ RELEASE_INPUTS = ("counts", "vocab.parquet", LEDGER)
 
 SCENARIOS = (
     Scenario("vocab", VOCAB, ("public.txt",), "made.parquet"),
-    Scenario("vocab --force", VOCAB + FORCE, ("public.txt",), "made.parquet", old="old.parquet"),
+    Scenario(
+        "vocab --force", VOCAB + FORCE, ("public.txt",), "made.parquet", replaced="old.parquet"
+    ),
     Scenario(
         "vocab --model", (*VOCAB, "--model", "made"), ("public.txt",), "made"
     ),  # beside made.parquet
-    Scenario("count", COUNT, ("messages.parquet", "vocab.parquet"), "made", settings=SMALL_ROOM),
+    Scenario("count", COUNT, ("messages.parquet", "vocab.parquet"), "made", settings=LITTLE_MEMORY),
     Scenario(
         "count --force",
         COUNT + FORCE,
         ("messages.parquet", "vocab.parquet"),
         "made",
-        old="old-counts",
+        replaced="old-counts",
     ),
     Scenario(
         "count --force, 2 steps",
         COUNT + FORCE,
         ("messages.parquet", "vocab.parquet"),
         "made",
-        old="old-counts",
+        replaced="old-counts",
         settings=TWO_STEPS,
     ),
-    Scenario("release", RELEASE, RELEASE_INPUTS, "made", repeatable=False),
+    Scenario("release", RELEASE, RELEASE_INPUTS, "made", is_repeatable=False),
     Scenario(
         "release --force",
         RELEASE + FORCE,
         RELEASE_INPUTS,
         "made",
-        old="old-release",
-        repeatable=False,
-    ),
-    Scenario(
-        "release, older ledger", RELEASE, RELEASE_INPUTS, "made", ledger=OLDER, repeatable=False
+        replaced="old-release",
+        is_repeatable=False,
     ),
     Scenario(
         "ledger create",
@@ -114,7 +113,7 @@ SCENARIOS = (
             "made.ledger",
         ),
         output="made.ledger",
-        repeatable=False,
+        is_repeatable=False,
     ),
     Scenario("ledger show", ("ledger", "show", LEDGER), (LEDGER,)),
     Scenario(
@@ -134,7 +133,7 @@ SCENARIOS = (
         ("export", "out", "--format", "model", "-o", "made", "--force"),
         ("out",),
         "made",
-        old="old-model",
+        replaced="old-model",
     ),
     Scenario(
         "report",
@@ -146,7 +145,7 @@ SCENARIOS = (
 
 
 def make_inputs(folder, run):
-    """All that the scenarios need, made by the commands themselves."""
+    """Make all that the scenarios need in a folder, by the commands themselves (`run`)."""
     lines = [" ".join(WORDS[(row * step) % 10] for step in range(1, 9)) for row in range(200)]
     (folder / "public.txt").write_text("\n".join(lines))
     users = [f"user-{row % 60}" for row in range(600)]
@@ -154,8 +153,6 @@ def make_inputs(folder, run):
         pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}),
         folder / "messages.parquet",
     )
-    shutil.copy(Path(__file__).parents[1] / "formats" / "ledger-2" / "mixed.ledger", folder / OLDER)
-    (folder / OLDER).chmod(0o600)
     for arguments in (
         ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "vocab.parquet"),
         ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet"),
@@ -194,4 +191,3 @@ def make_inputs(folder, run):
         ("report", "out", "--vocab", "vocab.parquet", "-o", "warm.html"),
     ):
         run(arguments)
-    return Path(folder)

@@ -44,7 +44,9 @@ def bytes_of(value: str | bytes | int | None) -> bytes | None:
 
 
 def literal_table(path: Path, options: Options) -> list[Row] | None:
-    """The rows as Arrow reads them at once; None if it can't, or if it is not sure what they should be."""
+    """The rows as Arrow reads them at once; None if it can't, or if it is not sure what they should
+    be.
+    """
     names = ["text", "user"] if options.user else ["text"]
     try:
         schema = pq.read_schema(path)
@@ -98,7 +100,9 @@ def made_arrow() -> list[bytes]:
 
 
 def check_arrow(data: bytes, folder: Path) -> None:
-    """Nothing else reads such a file safely, so only that it is read or refused, and what is read is text."""
+    """Nothing else reads such a file safely, so only that it is read or refused, and what is read
+    is text.
+    """
     path, options = folder / "x.arrow", Options.of(data)
     path.write_bytes(data)
     rows, bad = read(path, options)

@@ -14,7 +14,8 @@ class Literal:
     """The records of a file, one byte at a time."""
 
     records: list[list[bytes]]
-    is_wrong: bool  # a quote that is open at the end, bytes after a closing one, one within a field without quotes
+    # A quote that is open at the end, bytes after a closing one, one within a field without quotes
+    is_wrong: bool
     lines: list[int]  # of each record
     ends: set[bytes]  # of lines, outside quotes
 

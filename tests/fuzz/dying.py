@@ -1,4 +1,6 @@
-"""Targets that end their process, for the runner's own test: `python -m fuzz.dying`, with the options of a child."""
+"""Targets that end their process, for the runner's own test: `python -m fuzz.dying`, with the
+options of a child.
+"""
 
 import ctypes
 import sys

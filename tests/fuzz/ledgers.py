@@ -1,7 +1,7 @@
 """Ledger files with other bytes in them.
 
-Such a file is refused, and is then the same file as before; or it holds what the original held, to the last entry (bytes
-that SQLite does not use may differ), and can be charged.
+Such a file is refused, and is then the same file as before; or it holds what the original held, to
+the last entry (bytes that SQLite does not use may differ), and can be charged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,9 @@ PAGE = 4096
 
 @cache
 def originals() -> list[tuple[bytes, object]]:
-    """Ledgers of no entry and of some, and what they hold; the same in every process, so that inputs are too."""
+    """Ledgers of no entry and of some, and what they hold; the same in every process, so that
+    inputs are too.
+    """
     found = []
     now = mock.patch(
         "bayesgram.privacy.ledger._now", return_value="2025-01-01T00:00:00+00:00", create=True

@@ -17,7 +17,9 @@ from fuzz.target import must
 
 
 def literal_line(line: bytes, options: Options) -> Row | str:
-    """A row, None for a bad one, or "either" where Python can't tell: Arrow may know better than its parser."""
+    """A row, None for a bad one, or "either" where Python can't tell: Arrow may know better than
+    its parser.
+    """
     try:
         value = json.loads(line.decode())
     except (ValueError, RecursionError):
@@ -50,7 +52,9 @@ def has_keys(lines: Sequence[bytes], options: Options) -> bool:
 
 
 def is_document(lines: Sequence[bytes]) -> bool:
-    """Whether this looks like an array, an object over several lines, or lines that end with a return."""
+    """Whether this looks like an array, an object over several lines, or lines that end with a
+    return.
+    """
     first = lines[0].strip(b" \t\r") if lines else b""
     return first.startswith(b"[") or first == b"{" or (len(lines) == 1 and b"\r" in first)
 
@@ -137,7 +141,9 @@ def check_gz(data: bytes, folder: Path) -> None:
 
 
 def _is_overlooked(data: bytes) -> bool:
-    """Whether zeros follow a part, or the sum of a head is wrong: Python overlooks both, and Arrow neither."""
+    """Whether zeros follow a part, or the sum of a head is wrong: Python overlooks both, and Arrow
+    neither.
+    """
     while data and not data.startswith(b"\0"):
         part = zlib.decompressobj(31)
         try:
@@ -149,7 +155,9 @@ def _is_overlooked(data: bytes) -> bool:
 
 
 def check_packed(data: bytes, folder: Path, ending: str) -> None:
-    """As Python's own modules unpack a single part; what follows it they leave out, so that is not compared."""
+    """As Python's own modules unpack a single part; what follows it they leave out, so that is not
+    compared.
+    """
     path, options = folder / f"x.txt.{ending}", Options.of(data).without_user()
     path.write_bytes(data)
     part = bz2.BZ2Decompressor() if ending == "bz2" else lzma.LZMADecompressor(lzma.FORMAT_XZ)

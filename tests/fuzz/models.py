@@ -1,7 +1,8 @@
 """Language models: ARPA files and model folders.
 
-What is imported adds up to 1 after every context, computed by dictionaries and loops; written and read again it is the
-same. A damaged folder may neither crash a kernel nor keep one busy, and whatever it holds, a probability is a number.
+What is imported adds up to 1 after every context, computed by dictionaries and loops; written and
+read again it is the same. A damaged folder may neither crash a kernel nor keep one busy, and
+whatever it holds, a probability is a number.
 """
 
 import io
@@ -49,7 +50,9 @@ def models() -> list[LanguageModel]:
 
 
 def use(model: LanguageModel, *, forged: bool = False) -> None:
-    """Everything that commands ask of a model; whoever forges one may say of its words what they like."""
+    """Everything that commands ask of a model; whoever forges one may say of its words what they
+    like.
+    """
     for text in TEXTS:
         score, predicted = model.score(text), model.predict(text, 4)
         sound = score <= 0 or math.isclose(score, 0, abs_tol=1e-3)

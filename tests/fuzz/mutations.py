@@ -1,7 +1,9 @@
-"""Change inputs so that they become wrong in the ways files go wrong, and in those somebody would choose.
+"""Change inputs so that they become wrong in the ways files go wrong, and in those somebody would
+choose.
 
 In:  a `Random`, and bytes, a JSON value or columns.   Out: bytes, the same for the same `Random`.
-Does not know any format of ours: `readers`, `tables`, `models`, `ledgers` and `pages` say what is plausible there.
+Does not know any format of ours: `readers`, `tables`, `models`, `ledgers` and `pages` say what is
+plausible there.
 """
 
 import io
@@ -424,7 +426,9 @@ TYPES: list[tuple[pa.DataType, Sequence[object]]] = [
 def mutated_table(
     random: Random, columns: dict[str, pa.Array], metadata: dict[str, Sequence[str]]
 ) -> bytes:
-    """A Parquet file of these columns in which some are missing, of another type, or have other values."""
+    """A Parquet file of these columns in which some are missing, of another type, or have other
+    values.
+    """
     named = [*columns.items()]
     for _ in range(random.choice((0, 1, 1, 1, 2))):
         named = _changed_columns(random, named)

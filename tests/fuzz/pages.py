@@ -1,4 +1,6 @@
-"""Requests to the page, straight to its application: never an error inside, and nothing repeated of what was typed."""
+"""Requests to the page, straight to its application: never an error inside, and nothing repeated of
+what was typed.
+"""
 
 import asyncio
 import json

@@ -1,7 +1,8 @@
 """The readers of tables, against slow ones that read one byte or one line at a time.
 
-No silent loss: what is read and what is counted as bad is all there is, and a file that the slow reader reads is not
-refused. Which options are used (skip bad rows, a user column, the size of blocks) follows from the input itself.
+No silent loss: what is read and what is counted as bad is all there is, and a file that the slow
+reader reads is not refused. Which options are used (skip bad rows, a user column, the size of
+blocks) follows from the input itself.
 """
 
 import bz2

@@ -1,4 +1,6 @@
-"""What checks of all readers share: options that follow from the input, and a comparison with what was expected."""
+"""What checks of all readers share: options that follow from the input, and a comparison with what
+was expected.
+"""
 
 import zlib
 from collections.abc import Sequence

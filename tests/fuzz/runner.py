@@ -1,8 +1,9 @@
 """Run many inputs in processes of their own, and tell what became of them.
 
-A kernel may crash the process, or never come back, so inputs run in children. A child notes in a small shared file which
-input it is at; when it dies or stands still, the input is made again from its number, saved, and another child goes on
-after it. A finding is saved as the input itself and a text beside it, and named once for each place it comes from.
+A kernel may crash the process, or never come back, so inputs run in children. A child notes in a
+small shared file which input it is at; when it dies or stands still, the input is made again from
+its number, saved, and another child goes on after it. A finding is saved as the input itself and a
+text beside it, and named once for each place it comes from.
 """
 
 import faulthandler
@@ -166,7 +167,9 @@ class Worker:
 def watch(
     targets: Sequence[Target], plan: Plan, command: Sequence[str], processes: int
 ) -> list[list[int]]:
-    """Start the children, wait for them, and start others for those that die; the numbers for each target."""
+    """Start the children, wait for them, and start others for those that die; the numbers for each
+    target.
+    """
     end = time.monotonic() + plan.seconds
     for target in targets:  # inputs depend on what the corpus holds now
         _ = target.seeds

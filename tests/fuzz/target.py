@@ -1,7 +1,8 @@
 """What is fuzzed: a name, seeds, a way to change them, and an oracle.
 
-An input is bytes. An oracle returns if the input was read and what was read is right, and lets a `BayesgramError` through
-if it was refused; anything else it raises is a finding, and so is a message that holds private text.
+An input is bytes. An oracle returns if the input was read and what was read is right, and lets a
+`BayesgramError` through if it was refused; anything else it raises is a finding, and so is a
+message that holds private text.
 """
 
 import tempfile
@@ -30,7 +31,9 @@ CORPUS = Path(__file__).parent / "corpus"
 
 
 class Wrong(Exception):  # noqa: N818 - a finding, as in "this is wrong"
-    """An answer that is not right: text lost in silence, a sum that is not 1, a secret in a message."""
+    """An answer that is not right: text lost in silence, a sum that is not 1, a secret in a
+    message.
+    """
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,9 @@ def must(right: bool, problem: str) -> None:
 
 
 def says_too_much(path: Path) -> bool:
-    """Whether a small Parquet file says, and may even hold, so many equal rows that they take minutes: no fault."""
+    """Whether a small Parquet file says, and may even hold, so many equal rows that they take
+    minutes: no fault.
+    """
     try:
         return bool(pq.read_metadata(path).num_rows > MOST_ROWS)
     except UNREADABLE:

@@ -1,4 +1,6 @@
-"""A sample of `make fuzz`: all that was ever found, some hundred inputs for each target; and the fuzzer itself."""
+"""A sample of `make fuzz`: all that was ever found, some hundred inputs for each target; and the
+fuzzer itself.
+"""
 
 import csv
 import io
@@ -66,7 +68,9 @@ def test_the_slow_reader_of_csv_reads_as_python_does():
 
 
 def test_a_loss_is_found(tmp_path, monkeypatch):
-    """Rows that are dropped and not counted, a row too many, a ledger that trusts a file: each is seen."""
+    """Rows that are dropped and not counted, a row too many, a ledger that trusts a file: each is
+    seen.
+    """
     whole = delimited.Chunk
     monkeypatch.setattr(delimited, "Chunk", lambda *given: whole(*given[:4]))
     with pytest.raises(Wrong, match=r"lost in silence|should be refused"):

@@ -1,4 +1,6 @@
-"""The tokenizers and the n-grams of what they cut, against tests/helpers/reference_tokenizer.py and plain loops."""
+"""The tokenizers and the n-grams of what they cut, against tests/helpers/reference_tokenizer.py and
+plain loops.
+"""
 
 import zlib
 from collections import Counter
@@ -30,7 +32,9 @@ SEEDS = [
 
 
 def text_of(data: bytes) -> str:
-    """The valid part of it that the running Python knows: the reference tokenizer asks it for categories."""
+    """The valid part of it that the running Python knows: the reference tokenizer asks it for
+    categories.
+    """
     return "".join(filter(is_assigned, data.decode("utf-8", "ignore")))
 
 
@@ -57,7 +61,9 @@ ALPHABET_LIST = [*ALPHABETS.values(), "aabbcÉ.\n 'é日" + ROW]
 
 
 def check_ngrams(data: bytes, folder: Path) -> None:
-    """A vocabulary of all n-grams, and where they are found again; with sentence boundaries or without."""
+    """A vocabulary of all n-grams, and where they are found again; with sentence boundaries or
+    without.
+    """
     number, rows = zlib.crc32(data), text_of(data).split(ROW)
     tokenizer = Tokenizer(KINDS[number % 3], bool(number & 4), bool(number & 8))
     orders = [order for order in (1, 2, 3) if number >> 3 + order & 1] or [2]

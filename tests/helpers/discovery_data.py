@@ -6,8 +6,8 @@ import pyarrow as pa
 from bayesgram.io import read_records
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText, Settings
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.candidates import Rounds
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.private.candidates import CandidateRounds
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -36,7 +36,7 @@ def make_vocabulary():
     return Vocabulary(ngrams, np.arange(len(ngrams), 0, -1) * 100, 3, Tokenizer())
 
 
-PUBLIC = PublicText.of(make_vocabulary())
+PUBLIC = PublicTextModel.from_vocabulary(make_vocabulary())
 
 
 def make_table(said):
@@ -90,7 +90,7 @@ def sum_weights(lists, weights):
     blocks = lists.values("some weights")
     for number, (first, last) in enumerate(lists.blocks):
         blocks[number] = weights[first:last]
-    return np.concatenate(list(Rounds(lists).sums(blocks)))
+    return np.concatenate(list(CandidateRounds(lists).sums(blocks)))
 
 
 MANY_PEOPLE = rows_of_people(400, "people like zog", "the red zog. very much zog") + rows_of_people(

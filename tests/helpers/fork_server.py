@@ -1,162 +1,255 @@
-"""Python programs in processes of their own that do not load NumPy, Arrow, SciPy … anew: a second or two for each.
+"""Run Python programs in forks of a process that has loaded the libraries already.
 
-In: the path of a program and its arguments.   Out: its exit code and what it said, as `subprocess.run` tells them.
-A helper process has those libraries loaded, and nothing of Bayesgram. It forks for every program; the fork reads the
-program's file and runs it to its end as Python does. Where variables differ that libraries look at when they are
-loaded, a program gets a Python of its own.
+A new Python needs a second or two to load NumPy, Arrow, SciPy and Numba; a fork of a process that
+has them needs a few milliseconds. A `ForkServer` is such a process. For each program it forks, and
+the fork becomes that program: its arguments, folder, environment, standard streams and exit are
+those of `python PROGRAM ARGUMENTS`.
+
+`run` and `run_code` use one server for the whole test process, which has loaded nothing of
+Bayesgram. Where the environment differs in a variable that libraries read when they are loaded, the
+program gets a Python of its own. `faults/harness.py` starts a server with its fault shim, and lets
+it run commands itself first (`warm_up`).
+
+This file is also the server's program; requests and answers are lines of JSON.
 """
 
 import atexit
+import contextlib
 import gc
 import importlib
 import json
 import os
 import runpy
-import select
 import signal
 import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 LIBRARIES = (
-    *(
-        "numpy",
-        "numba",
-        "pyarrow.parquet",
-        "pyarrow.compute",
-        "pyarrow.dataset",
-        "pyarrow.csv",
-        "pyarrow.json",
-    ),
-    *(
-        "scipy.special",
-        "scipy.stats",
-        "scipy.optimize",
-        "scipy.sparse.linalg",
-        "dp_accounting",
-        "opendp.prelude",
-    ),
-    *("typer.rich_utils", "rich.console", "rich.table", "rich.progress", "fractions", "sqlite3"),
+    "dp_accounting",
+    "fractions",
+    "numba",
+    "numpy",
+    "opendp.prelude",
+    "pyarrow.compute",
+    "pyarrow.csv",
+    "pyarrow.dataset",
+    "pyarrow.json",
+    "pyarrow.parquet",
+    "rich.console",
+    "rich.progress",
+    "rich.table",
+    "scipy.optimize",
+    "scipy.sparse.linalg",
+    "scipy.special",
+    "scipy.stats",
+    "sqlite3",
+    "typer.rich_utils",
 )
-LOOKED_AT = (
-    "PYTHON",
-    "NUMBA",
-    "OPENBLAS",
-    "OMP",
-    "MKL",
-    "ARROW",
-    "COVERAGE",
-    "LD_",
-    "MALLOC",
-    "LC_",
-    "LANG",
+# Beginnings of the variables that libraries read when they are loaded.
+LOADING_VARIABLES = (
+    *("PYTHON", "NUMBA", "OPENBLAS", "OMP", "MKL", "ARROW"),
+    *("COVERAGE", "LD_", "MALLOC", "LC_", "LANG"),
 )
-LONGEST = 600  # seconds: a busy machine compiles kernels for minutes
+LIMIT_SECONDS = 600.0  # a busy machine compiles kernels for minutes
+POLL_SECONDS = 0.001
 
 
-def run(program, *arguments, cwd, **env):
-    """Run a Python program to its end."""
-    words, environment = [*map(str, (program, *arguments))], {**os.environ, **env}
-    if looked_at(environment) != AS_LOADED:
-        words = [sys.executable, *words]
+# --- The client ---
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """How a program in a fork ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool
+
+
+class ForkServer:
+    """A server process, which ends when it is closed."""
+
+    def __init__(self, environment=None, python_options=()):
+        """Start it in this environment (default: that of this process)."""
+        self._process = subprocess.Popen(
+            [sys.executable, *python_options, Path(__file__)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | (environment or {}),
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(
+        self,
+        program,
+        *arguments,
+        cwd,
+        environment,
+        limit_seconds=LIMIT_SECONDS,
+        end_signal=signal.SIGABRT,
+    ):
+        """Run a program in a fork to its end, or until `end_signal` ends it after `limit_seconds`."""
+        with tempfile.TemporaryDirectory() as output:
+            streams = (Path(output, "stdout"), Path(output, "stderr"))
+            for path in streams:
+                path.touch()  # a fork may be killed before it opens them
+            answer = self._ask(
+                {
+                    "argv": [str(program), *map(str, arguments)],
+                    "cwd": str(cwd),
+                    "environment": environment,
+                    "output": output,
+                    "limit_seconds": limit_seconds,
+                    "end_signal": int(end_signal),
+                }
+            )
+            stdout, stderr = (path.read_text(encoding="utf-8") for path in streams)
+        return ProgramResult(stdout=stdout, stderr=stderr, **answer)
+
+    def warm_up(self, program, *arguments, cwd):
+        """Run a program in the server itself, so that its modules and kernels are loaded in every
+        fork.
+        """
+        self._ask({"argv": [str(program), *map(str, arguments)], "cwd": str(cwd)})
+
+    def _ask(self, request):
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, "the fork server died"
+        return json.loads(answer)
+
+    def close(self):
+        """End the server."""
+        self._process.communicate()
+
+
+def run(program, *arguments, cwd, **environment):
+    """Run a Python program to its end; `environment` is added to that of this process."""
+    environment = os.environ | environment
+    argv = [str(program), *map(str, arguments)]
+    if loading_variables(environment) != LOADED_WITH:
         return subprocess.run(
-            words,
+            [sys.executable, *argv],
             cwd=cwd,
             env=environment,
             capture_output=True,
             text=True,
-            timeout=LONGEST,
+            timeout=LIMIT_SECONDS,
             check=False,
         )
-    with tempfile.TemporaryDirectory() as said:
-        code = ask(
-            helper(), {"words": words, "cwd": str(cwd), "environment": environment, "said": said}
-        )
-        told = [Path(said, name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
-    return subprocess.CompletedProcess(words, code, *told)
+    result = shared_server().run(program, *arguments, cwd=cwd, environment=environment)
+    if result.timed_out:
+        raise subprocess.TimeoutExpired(argv, LIMIT_SECONDS, result.stdout, result.stderr)
+    return subprocess.CompletedProcess(argv, result.returncode, result.stdout, result.stderr)
 
 
-def run_code(code, *, cwd, **env):
-    """Run a program that is a text."""
+def run_code(code, *, cwd, **environment):
+    """Run a Python program that is given as text."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "program.py")
         program.write_text(code, encoding="utf-8")
-        return run(program, cwd=cwd, **env)
+        return run(program, cwd=cwd, **environment)
 
 
-def looked_at(environment):
-    """What libraries may have seen of it."""
-    return {name: value for name, value in environment.items() if name.startswith(LOOKED_AT)}
+def loading_variables(environment):
+    """Return the variables that libraries may have read when they were loaded."""
+    return {
+        name: value for name, value in environment.items() if name.startswith(LOADING_VARIABLES)
+    }
 
 
-AS_LOADED = looked_at(os.environ)
+LOADED_WITH = loading_variables(os.environ)
 
 
 @cache
-def helper():
-    """The helper of this process, which ends with it."""
-    command = [sys.executable, Path(__file__)]
-    environment = {**os.environ, **AS_LOADED}
-    started = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-        start_new_session=True,
-    )
-    atexit.register(started.communicate)
-    return started
+def shared_server():
+    """Return the server of this test process, which ends with it."""
+    server = ForkServer(LOADED_WITH)
+    atexit.register(server.close)
+    return server
 
 
-def ask(process, request):
-    """The exit code of one program."""
-    process.stdin.write(json.dumps(request) + "\n")
-    process.stdin.flush()
-    if not select.select([process.stdout], [], [], LONGEST)[0]:
-        os.killpg(process.pid, signal.SIGKILL)
-        helper.cache_clear()
-        raise subprocess.TimeoutExpired(request["words"], LONGEST)
-    return int(process.stdout.readline())
-
-
-# The helper
+# --- The server ---
 
 
 def serve():
-    """Answer requests; comes back in a fork, with what to run."""
+    """Answer requests. Returns in a fork, with the request that it is to carry out."""
     for name in LIBRARIES:
         importlib.import_module(name)
     gc.freeze()
     answers = os.dup(1)
+    os.dup2(2, 1)  # whatever is printed here is no answer
     for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            os.close(answers)
-            return json.loads(line)
-        _, status = os.waitpid(child, 0)
-        os.write(answers, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        request = json.loads(line)
+        if "output" not in request:
+            answer = run_here(request)
+        else:
+            started = time.monotonic()
+            child = os.fork()
+            if not child:
+                os.close(answers)
+                return request
+            answer = wait_for(child, started, request)
+        os.write(answers, (json.dumps(answer) + "\n").encode())
     return None
 
 
+def run_here(request):
+    """Run a program in the server itself."""
+    os.chdir(request["cwd"])
+    server_argv = sys.argv
+    sys.argv = request["argv"]
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    sys.argv = server_argv
+    return {}
+
+
+def wait_for(child, started, request):
+    """Wait for a fork to end, or end it; describe how it went."""
+    timed_out = False
+    while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if not timed_out and time.monotonic() > started + request["limit_seconds"]:
+            timed_out = True
+            os.kill(child, request["end_signal"])
+        time.sleep(POLL_SECONDS)
+    _, status = os.waitpid(child, 0)
+    return {
+        "returncode": os.waitstatus_to_exitcode(status),
+        "seconds": time.monotonic() - started,
+        "timed_out": timed_out,
+    }
+
+
 def become(request):
-    """Be the program from here on."""
-    said, new = Path(request["said"]), os.O_WRONLY | os.O_CREAT
-    places = [(os.devnull, os.O_RDONLY), (said / "stdout", new), (said / "stderr", new)]
-    for descriptor, (path, flags) in enumerate(places):
+    """Be the requested program from here on."""
+    output = Path(request["output"])
+    streams = [
+        (os.devnull, os.O_RDONLY),
+        (output / "stdout", os.O_WRONLY),
+        (output / "stderr", os.O_WRONLY),
+    ]
+    for descriptor, (path, flags) in enumerate(streams):
         os.dup2(os.open(path, flags, 0o600), descriptor)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
     tempfile.tempdir = None  # as the environment has it
-    sys.argv = request["words"]
+    sys.argv = request["argv"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":
-    asked = serve()
-    if asked:
-        become(asked)
+    program_request = serve()
+    if program_request:
+        become(program_request)

@@ -1,6 +1,8 @@
-"""Text as it comes and as it is made up to break tokenizers: strategies shared by the tests of this folder.
+"""Text as it comes and as it is made up to break tokenizers: strategies shared by the tests of this
+folder.
 
-Only code points that the running Python knows: the reference tokenizer asks it for their categories.
+Only code points that the running Python knows: the reference tokenizer asks it for their
+categories.
 """
 
 import pyarrow as pa

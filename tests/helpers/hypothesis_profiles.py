@@ -1,12 +1,13 @@
 """How many examples a property test gets: always the same ones, or thousands at random.
 
-`make test` runs the number that a test names, and the same examples each time, so that a run tells about the code
-alone. `make explore` sets `BAYESGRAM_EXPLORE=2000`: then every property gets at least 2,000 random examples, and more
-where its test names more than 100. A test says how many by `@examples(150)`, and never by `settings(max_examples=…)`,
-which exploring could not raise; `test_exploring.py` checks that.
+`make test` runs the number that a test names, and the same examples each time, so that a run tells
+about the code alone. `make explore` sets `BAYESGRAM_EXPLORE=2000`: then every property gets at
+least 2,000 random examples, and more where its test names more than 100. A test says how many by
+`@examples(150)`, and never by `settings(max_examples=…)`, which exploring could not raise;
+`test_exploring.py` checks that.
 
-`conftest.py` calls `load_profile` before any test module is imported. Both functions read the environment, so it does
-not matter which is imported first.
+`conftest.py` calls `load_profile` before any test module is imported. Both functions read the
+environment, so it does not matter which is imported first.
 """
 
 import os
@@ -35,7 +36,9 @@ def explored_examples() -> int | None:
 
 
 def example_count(fixed: int) -> int:
-    """The number of examples of a test that names `fixed`: as many, or when exploring the larger of N and N·fixed/100."""
+    """The number of examples of a test that names `fixed`: as many, or when exploring the larger of
+    N and N·fixed/100.
+    """
     explored = explored_examples()
     return fixed if explored is None else max(explored, explored * fixed // DEFAULT_EXAMPLES)
 

@@ -1,6 +1,8 @@
-"""What kernels answer on small inputs, one after the other, as text: to compare them compiled and as Python.
+"""What kernels answer on small inputs, one after the other, as text: to compare them compiled and
+as Python.
 
-PYTHONPATH=tests python -m helpers.kernel_answers prints it. Whole numbers are exact; floats that went through exp or log have 9 digits.
+PYTHONPATH=tests python -m helpers.kernel_answers prints it. Whole numbers are exact; floats that
+went through exp or log have 9 digits.
 """
 
 import hashlib
@@ -14,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from bayesgram.audit.evaluation import text_quality
+from bayesgram.audit.text_evaluation import evaluate_model
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.paper.harness import Data
+from bayesgram.paper.harness import ExperimentData
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.private.clipping import Coordinates, LostWords, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
@@ -87,7 +89,9 @@ def made():
 
 
 def clipping(vocabulary, counts):
-    """Every bound: C and W, the L2 norm of n-grams and words together, amounts, and what clipping takes away."""
+    """Every bound: C and W, the L2 norm of n-grams and words together, amounts, and what clipping
+    takes away.
+    """
     shape = np.geomspace(0.5, 2, len(vocabulary) + 5)
     words = np.arange(2 * len(vocabulary)).reshape(-1, 2) % 6 - 1
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
@@ -135,14 +139,19 @@ def clipping(vocabulary, counts):
 def crowd():
     people = Crowd(users=30, size=50, sentences=300, personas=2, pool=1)
     counts = people.counts()
-    part = Data(counts, people.vocabulary, 30, "made").fewer_users(15).smaller_vocabulary(20).counts
+    part = (
+        ExperimentData(counts, people.vocabulary, 30, "made")
+        .subsample_users(15)
+        .truncate_vocabulary(20)
+        .counts
+    )
     return [digest(each.starts, each.ngrams, each.counts) for each in (counts, part)]
 
 
 def language_model():
     model = LanguageModel.from_release(make_release(TABLE))
     rows = pa.array([b"a b \xc3\xa9 abc", b"abc zebra a", b"b"], pa.large_binary())
-    quality = text_quality(model, {"": [rows]}).to_json()
+    quality = evaluate_model(model, {"": [rows]}).to_json()
     best = [(each.word, rounded([each.probability])) for each in model.predict(["a"], 4)]
     other = LanguageModel.from_release(make_release({("a", "b", "c"): 3.0, ("b", "é"): 2.0}))
     mixed = rounded(

@@ -56,7 +56,9 @@ def record_queries(mechanism, counts, vocabulary, budget, key=11):
 
 
 def record_measurement(mechanism, counts, vocabulary, budget, key=11):
-    """What a mechanism asks of its noise, what comes through the door without noise, and what its card says of it."""
+    """What a mechanism asks of its noise, what comes through the door without noise, and what its
+    card says of it.
+    """
     noise = RecordingNoise()
     measured, details = mechanism.measure(counts, vocabulary, budget, Randomness(noise, key))
     return noise.asked, measured, details

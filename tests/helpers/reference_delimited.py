@@ -23,7 +23,9 @@ def error_message(row, problem):
 
 
 def read_slowly(data, delimiter=","):
-    """The rows as [(fields, bytes of the row)], without the header, and the error: the page of `delimited`, literally."""
+    """The rows as [(fields, bytes of the row)], without the header, and the error: the page of
+    `delimited`, literally.
+    """
     text = data.decode("latin-1").removeprefix("\xef\xbb\xbf").lstrip("\r\n")
     rows, at, returns_alone = [], 0, False
     while at < len(text):

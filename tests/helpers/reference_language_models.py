@@ -1,4 +1,6 @@
-"""Small language models, and slow, literal ones to compare with: dictionaries and loops, as the definitions say."""
+"""Small language models, and slow, literal ones to compare with: dictionaries and loops, as the
+definitions say.
+"""
 
 import json
 import math

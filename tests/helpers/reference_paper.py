@@ -132,7 +132,9 @@ def append_word_counts(matrix, measured):
 
 
 def norm_histogram(matrix, measured, bins):
-    """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole units, by fractions."""
+    """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole
+    units, by fractions.
+    """
     users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.kind_total
     first_words = [[0] * bins.first_word_total for _ in range(max(bins.groups) + 1)]
     for row, full in zip(matrix, append_word_counts(matrix, measured), strict=True):
@@ -169,7 +171,9 @@ def scaled_norm(counts, shape):
 
 
 def clipped_mass(row, measured, words, clip_norm):
-    """The words that one user loses, in units but not yet whole, and the part of the text that they are."""
+    """The words that one user loses, in units but not yet whole, and the part of the text that they
+    are.
+    """
     with localcontext(prec=50):
         norm = scaled_norm(append_word_counts(row[None], measured)[0], measured.shape)
         part = 1 - Decimal(clip_norm) / norm if norm > Decimal(clip_norm) else Decimal(0)

@@ -1,8 +1,9 @@
 """How text is cut: docs/text.md once more, slowly and literally.
 
-In: one row (str), the tokenizer's kind, whether to fold to lower case.   Out: its sentences, each a list of tokens.
-Written from the page alone, one code point at a time, with the running Python's Unicode. Does not know the code points
-that Python does not know: compare on code points for which `is_assigned` only.
+In: one row (str), the tokenizer's kind, whether to fold to lower case.   Out: its sentences, each a
+list of tokens. Written from the page alone, one code point at a time, with the running Python's
+Unicode. Does not know the code points that Python does not know: compare on code points for which
+`is_assigned` only.
 """
 
 import re
@@ -54,7 +55,8 @@ def fold(character: str, lowercase: bool) -> str:
     """One code point to one code point: plain apostrophes, and lower case where asked for."""
     if ord(character) in APOSTROPHES:
         return "'"
-    # str.lower is the full mapping: İ is the one code point to which it gives two, and the first is the simple one.
+    # str.lower is the full mapping: İ is the one code point to which it gives two, and the first is
+    # the simple one.
     return character.lower()[0] if lowercase else character
 
 
@@ -121,7 +123,9 @@ def message_class_of(character: str) -> str:
 
 
 def _emoji(text: str) -> tuple[str, int]:
-    """The emoji that this text begins with, and how long it is in the text; nothing and 0 if it begins with none."""
+    """The emoji that this text begins with, and how long it is in the text; nothing and 0 if it
+    begins with none.
+    """
     at = 0
     while True:
         end = at

@@ -1,4 +1,6 @@
-"""Tries with any values, and the same n-grams in dictionaries and loops: small models for tests of searching."""
+"""Tries with any values, and the same n-grams in dictionaries and loops: small models for tests of
+searching.
+"""
 
 import numpy as np
 import pyarrow as pa

@@ -5,12 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from bayesgram.private.counts import PrivateCounts, Rows, UserCounts
+from bayesgram.private.counts import PrivateCounts, UserCounts, UserRows
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkedCounts(PrivateCounts):
-    """Counts that are not in this process, as an engine has them: some users at a time, in any order."""
+    """Counts that are not in this process, as an engine has them: some users at a time, in any
+    order.
+    """
 
     inner: UserCounts
     cuts: tuple[int, ...]
@@ -19,10 +21,10 @@ class ChunkedCounts(PrivateCounts):
     def vocabulary_size(self):
         return self.inner.vocabulary_size
 
-    def over_users(self, measure, merge=np.add):
+    def aggregate(self, measure, merge=np.add):
         edges = [0, *self.cuts, len(self.inner.users)]
         rows = [
-            Rows(
+            UserRows(
                 self.inner.starts[first : last + 1],
                 self.inner.ngrams,
                 self.inner.counts,

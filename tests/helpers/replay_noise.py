@@ -1,9 +1,11 @@
 """Noise whose answers are written down, and given again to another dataset.
 
-Everything after the noise is post-processing if, given the same noisy answers, two unrelated datasets give the same release
-to the last byte: then nothing but the noisy answers has come through the door.
+Everything after the noise is post-processing if, given the same noisy answers, two unrelated
+datasets give the same release to the last byte: then nothing but the noisy answers has come through
+the door.
 
-As a program it is the command line itself, with the exact sampler's answers written to a file, or read from it:
+As a program it is the command line itself, with the exact sampler's answers written to a file, or
+read from it:
 
     python replaying.py record|replay FILE release counts --vocab …
 """

@@ -33,7 +33,9 @@ def mean_frequency(ngram, sources):
 
 
 def select_ngrams(sources, size):
-    """The definition: all n-grams, by their mean relative frequency, then in byte order token by token."""
+    """The definition: all n-grams, by their mean relative frequency, then in byte order token by
+    token.
+    """
     everything = set().union(*sources)
     return sorted(
         everything,
@@ -41,7 +43,7 @@ def select_ngrams(sources, size):
     )[:size]
 
 
-def mix_counts(counts):
+def mix_counts_exactly(counts):
     """`count` of the n-grams of one order, from the counts of each source."""
     sums = [sum(own) for own in counts]
     there = [k for k, total in enumerate(sums) if total]

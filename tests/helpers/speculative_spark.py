@@ -1,4 +1,5 @@
-"""Count users on a cluster of two workers that runs a slow task twice: COUNTS VOCABULARY_SIZE FOLDER.
+"""Count users on a cluster of two workers that runs a slow task twice: COUNTS VOCABULARY_SIZE
+FOLDER.
 
 FOLDER/attempts gets a line for each time a task is run: partition, attempt.
 """
@@ -83,10 +84,10 @@ def slow_once(log):
 def main(counts, vocabulary_size, folder):
     """Start the cluster, ask, and print the answer."""
     from bayesgram.spark.counts import load_counts
-    from bayesgram.spark.session import java_home, session
+    from bayesgram.spark.session import session, use_java
 
     with ExitStack() as stack:
-        stack.enter_context(java_home())
+        stack.enter_context(use_java())
         place = ("--port", "0", "--webui-port", "0")
         log = daemon(stack, folder / "master", "master.Master", "--host", "127.0.0.1", *place)
         url = waited_for(log, r"Starting Spark master at (\S+)")
@@ -95,7 +96,7 @@ def main(counts, vocabulary_size, folder):
             daemon(stack, folder / host, "worker.Worker", "--host", host, *place, *room, url)
         spark = stack.enter_context(session(url, **SETTINGS))
         found = load_counts(spark, counts, vocabulary_size=vocabulary_size)
-        answer = found.over_users(slow_once(folder / "attempts"))
+        answer = found.aggregate(slow_once(folder / "attempts"))
         sys.stdout.write(f"{answer[0]}\n")
 
 

@@ -28,7 +28,9 @@ def simulate(
     useless=False,
     seed=0,
 ):
-    """Zipfian n-grams whose private frequencies stray from the public ones by word, and each on its own."""
+    """Zipfian n-grams whose private frequencies stray from the public ones by word, and each on its
+    own.
+    """
     chance = np.random.default_rng(seed)
     likely = 1 / np.arange(1, words + 1) ** 0.9
     made = np.unique(chance.choice(words, (size * 3, order), p=likely / likely.sum()), axis=0)

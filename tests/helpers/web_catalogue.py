@@ -1,4 +1,6 @@
-"""A small shelf for the page's tests: three releases of one vocabulary, with n-grams that nobody should trust."""
+"""A small shelf for the page's tests: three releases of one vocabulary, with n-grams that nobody
+should trust.
+"""
 
 import asyncio
 from contextlib import nullcontext

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bayesgram.io.formats import MOST_LEVELS, read_json, read_whole
+from bayesgram.io.formats import MOST_LEVELS, read_json, read_parquet_table
 
 
 def test_an_object_is_read(tmp_path):
@@ -44,11 +44,11 @@ def test_a_table_is_that_of_its_file_alone(tmp_path):
     folder.mkdir()
     table = pa.table({"ngram": ["a b", None], "count": np.array([1, 2])}, metadata={"order": "2"})
     pq.write_table(table, folder / "x.parquet")
-    found = read_whole(folder / "x.parquet")
+    found = read_parquet_table(folder / "x.parquet")
     assert found.equals(table, check_metadata=True)
 
 
 def test_columns_of_one_name_are_refused(tmp_path):
     pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "x.parquet")
     with pytest.raises(pa.ArrowInvalid):
-        read_whole(tmp_path / "x.parquet")
+        read_parquet_table(tmp_path / "x.parquet")

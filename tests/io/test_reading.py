@@ -317,7 +317,7 @@ def test_nothing_to_read_is_an_error_where_it_is_asked_for(put, caplog):
         "text_column": "text",
         "user_column": "user",
         "skip_bad_rows": True,
-        "refuse_nothing": True,
+        "require_rows": True,
     }
     with pytest.raises(BayesgramError) as caught:
         list(read_records([empty], **arguments))
@@ -332,7 +332,7 @@ def test_nothing_to_read_is_an_error_where_it_is_asked_for(put, caplog):
         " right columns with `text_column` and `user_column`."
     )
     assert caplog.messages == []
-    assert list(read_records([empty, bad], **(arguments | {"refuse_nothing": False}))) == []
+    assert list(read_records([empty, bad], **(arguments | {"require_rows": False}))) == []
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bayesgram.io.spill import Column, combined, looked_up
+from bayesgram.io.spill import Column, partitioned_lookup, partitioned_reduce
 from helpers.hypothesis_profiles import examples
 
 blocks = st.lists(st.lists(st.integers(0, 39), max_size=9), min_size=1, max_size=6).map(
@@ -61,7 +61,7 @@ def test_parts_of_a_table_answer_as_the_whole(folder, asked, inner):
         first, last = [*edges, 40][number : number + 2]
         return lambda keys: table[first:last][keys - first]
 
-    found = list(looked_up(asked, edges, part, folder))
+    found = list(partitioned_lookup(asked, edges, part, folder))
     assert all(map(np.array_equal, found, [table[keys] for keys in asked]))
     assert len(found) == len(asked)
     assert opened == list(range(edges.size))
@@ -80,7 +80,9 @@ def test_what_is_brought_in_parts_adds_up(folder, brought, rows):
         (most, np.maximum.at, np.full(1, -5)),
     ):
         found = list(
-            combined(iter(pairs), 40, rows, combine=combine, nothing=nothing, folder=folder)
+            partitioned_reduce(
+                iter(pairs), 40, rows, combine=combine, nothing=nothing, folder=folder
+            )
         )
         assert np.array_equal(np.concatenate(found), right)
         assert all(part.size <= rows for part in found)

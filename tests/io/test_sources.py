@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.io import Source, find_sources, left_out
+from bayesgram.io import Source, find_sources, list_unread
 
 TABLES = ".parquet, .pq, .arrow, .feather, .jsonl, .ndjson, .json, .csv, .tsv, .tab (from .jsonl on also with .gz, .zst, .bz2, .xz)"
 ALL = TABLES.replace(".tab", ".tab, .txt, .text")
@@ -233,7 +233,7 @@ def test_what_a_folder_holds_and_is_not_read_is_said_in_one_line(folder, caplog)
     names("data")
     shown = "data/.f.csv, data/.git/, data/_g.csv, data/_temp/, data/notes.md"
     assert caplog.messages == [f"data: not read: {shown} {LEFT_OUT.format(ALL)}"]
-    assert left_out(["data", "data/b.csv", "s3://bucket/x"]) == shown.split(", ")
+    assert list_unread(["data", "data/b.csv", "s3://bucket/x"]) == shown.split(", ")
     caplog.clear()
     for number in range(4):
         (folder / f"{number}.bak").write_bytes(b"")
@@ -241,7 +241,7 @@ def test_what_a_folder_holds_and_is_not_read_is_said_in_one_line(folder, caplog)
     names("data", allow_plain_text=False)
     shown = "data/.f.csv, data/.git/, data/0.bak, data/1.bak, data/2.bak and 5 more"
     assert caplog.messages == [f"data: not read: {shown} {LEFT_OUT.format(TABLES)}"]
-    assert "data/link/" in left_out(["data"])
+    assert "data/link/" in list_unread(["data"])
 
 
 def test_what_a_pattern_matches_and_is_not_read_is_said(folder, caplog):

@@ -216,8 +216,8 @@ def test_words_of_several_sources_count_alike():
         bg.count(users, vocabulary), vocabulary, bg.Posterior(), bg.Budget(4.0, 1e-6)
     )
     lifts = WordLifts.of(release, vocabulary)
-    (place, part), *_ = vocabulary.parts
-    shares = [counts / counts.sum() for counts in part.by_source]
+    (place, part), *_ = vocabulary.by_order
+    shares = [counts / counts.sum() for counts in part.counts_by_source]
     assert lifts.public == pytest.approx(np.mean(shares, axis=0), abs=0.1)
     assert lifts.over(["c", "unheard"])[1] == 0
     assert lifts.logs.tolist() == pytest.approx(

@@ -176,16 +176,20 @@ def test_emoji_and_emoticons_are_suggested():
     vocabulary = bg.Vocabulary.from_public(
         pa.table({"text": texts}), order=(1, 2), size=99, tokenizer=Tokenizer("messages")
     )
-    assert vocabulary.unreachable == 0
+    assert vocabulary.unreachable_count == 0
     model = LanguageModel.from_counts(vocabulary.ngrams, vocabulary.counts, vocabulary.tokenizer)
     assert {each.word for each in model.predict("See you", 3)} == {":)", ":-)", "❤"}
     assert model.suggest("Love it ", 1)[0].word == "👍🏽"
     assert model.predict("See you", 2, typed=":-")[0].word == ":-)"
     assert (
-        bg.Vocabulary(pa.array(["a :D B"]), np.array([1]), 3, Tokenizer("messages")).unreachable
+        bg.Vocabulary(
+            pa.array(["a :D B"]), np.array([1]), 3, Tokenizer("messages")
+        ).unreachable_count
         == 1
     )
     assert (
-        bg.Vocabulary(pa.array(["a :D >;-P"]), np.array([1]), 3, Tokenizer("messages")).unreachable
+        bg.Vocabulary(
+            pa.array(["a :D >;-P"]), np.array([1]), 3, Tokenizer("messages")
+        ).unreachable_count
         == 0
     )

@@ -111,7 +111,7 @@ def test_a_public_model_moved_by_a_release(texts, tmp_path):
     table = pa.table({"text": texts.cast(pa.large_string())})
     choice = {"order": [1, 2, 3], "size": 300, "tokenizer": Tokenizer(boundaries=True)}
     public = PublicModel.from_public(Vocabulary.from_public(table, **choice), table)
-    model = public.moved_by(shaken(public.vocabulary, 1.0))
+    model = public.adapt_to(shaken(public.vocabulary, 1.0))
     sentences = [
         [model.trie.words[number] for number in row] for row in model.trie.rows(3)[::97].tolist()
     ]

@@ -179,5 +179,5 @@ def test_it_survives_the_disk(public, tmp_path):
     public.save(tmp_path / "public.model")
     release = release_of(public.vocabulary, np.arange(1.0, 1 + len(public.vocabulary)))
     release.save(tmp_path / "out")
-    again = PublicModel.load(tmp_path / "public.model").moved_by(Release.load(tmp_path / "out"))
+    again = PublicModel.load(tmp_path / "public.model").adapt_to(Release.load(tmp_path / "out"))
     assert again.score("the red fish") == public.moved_by(release).score("the red fish")

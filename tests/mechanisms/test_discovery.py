@@ -20,7 +20,7 @@ from bayesgram.mechanisms.discovery import MOST, discover, of_known_words
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.candidates import Rounds
+from bayesgram.private.candidates import CandidateRounds
 from bayesgram.private.clipping import UNITS
 from helpers import discovery_data, fork_server, ledger_files, replay_noise
 from helpers.discovery_data import (
@@ -166,7 +166,7 @@ def test_what_becomes_of_a_candidate_follows_from_its_own_noisy_sum_and_public_w
 def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights(monkeypatch):
     """All that a round is told of the data is the answers that noise gave before: also where these are lies."""
     told, given_weights = [], []
-    plan_round, sums = RoundSchedule.plan_round, Rounds.sums
+    plan_round, sums = RoundSchedule.plan_round, CandidateRounds.sums
 
     def noting(self, mean, part, public):
         told.append((mean.copy(), part))
@@ -177,7 +177,7 @@ def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights
         return sums(self, weights)
 
     monkeypatch.setattr(RoundSchedule, "plan_round", noting)
-    monkeypatch.setattr(Rounds, "sums", weighing)
+    monkeypatch.setattr(CandidateRounds, "sums", weighing)
     rng, answers = np.random.default_rng(4), []
 
     def lies(values):

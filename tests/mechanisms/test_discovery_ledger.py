@@ -10,7 +10,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.privacy.noise import ExactNoise
-from bayesgram.privacy.unit import THESE_DATA
+from bayesgram.privacy.unit import DEFAULT_UNIT
 from bayesgram.public.discovered_ngrams import Discovery
 from helpers import discovery_data
 from helpers.discovery_data import BUDGET, MANY_PEOPLE, rows_of_people
@@ -129,7 +129,7 @@ def test_a_discovery_is_refused_where_the_first_entry_was_a_release(tmp_path, mo
 
 @pytest.mark.parametrize("rounds", [1, 2])
 @pytest.mark.parametrize(
-    ("unit", "noted"), [(None, THESE_DATA), ("a user's week", "a user's week")]
+    ("unit", "noted"), [(None, DEFAULT_UNIT), ("a user's week", "a user's week")]
 )
 def test_an_entry_says_for_which_unit_it_is(rounds, unit, noted, tmp_path):
     """So that what is charged for another unit later is refused: (ε, δ) of both don't add up."""

@@ -15,12 +15,14 @@ from bayesgram.mechanisms.dry_run import dry_run
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger, read_ledger
-from bayesgram.private.counts import SegmentedCounts, user_counts
+from bayesgram.private.counts import SegmentedCounts, build_user_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.segmented import SegmentedRelease
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import replay_noise
 from mechanisms.test_by_segment import PEOPLE, SIZE, THREE, by_segment, kl, many, vocabulary
+
+pytestmark = pytest.mark.slow
 
 BUDGET = Budget(2.0, 1e-6)
 
@@ -41,10 +43,10 @@ def test_each_segment_follows_the_one_of_its_name_and_the_same_is_asked(first):
     alone, made = following(None), following(first)
     for name, one in made.items():
         assert [link["name"] for link in one.card.chain["links"]] == [f"week-1/{name}"]
-        assert np.array_equal(one.measured.counts, alone[name].measured.counts)
-        assert np.array_equal(one.measured.noise, alone[name].measured.noise)
+        assert np.array_equal(one.measurements.counts, alone[name].measurements.counts)
+        assert np.array_equal(one.measurements.noise_std, alone[name].measurements.noise_std)
         assert set(one.card.details["drift"]) == {"1", "2", "3"}
-        assert not np.array_equal(one.measured.carried[0], one.measured.counts)
+        assert not np.array_equal(one.measurements.carried[0], one.measurements.counts)
     shares = [made[name].card.details["share"]["3"] for name in THREE.all_names]
     place, _ = vocabulary(2).parts[-1]
     mixed = sum(
@@ -75,7 +77,7 @@ def test_segments_that_are_new_or_gone_are_told_and_new_ones_follow_all_people(f
     )
     assert [link["name"] for link in made["it"].card.chain["links"]] == ["week-1/all"]
     assert "drift" not in made["it"].card.details
-    assert np.array_equal(made["it"].measured.carried[0], made["it"].measured.counts)
+    assert np.array_equal(made["it"].measurements.carried[0], made["it"].measurements.counts)
     assert "segments_since" not in following(first).all.card.details
 
 
@@ -166,7 +168,7 @@ def test_what_segments_can_t_follow_is_refused_and_nothing_is_spent(first, tmp_p
         with pytest.raises(BayesgramError, match=message):
             door = Posterior().after(previous).by_segment(people.segments)
             dry_run(people, vocabulary(2), door, BUDGET, ledger=book)
-    whole = user_counts(
+    whole = build_user_counts(
         plain.users,
         np.arange(len(plain.users), dtype=np.int32),
         np.zeros(len(plain.users), np.int32),
@@ -228,7 +230,7 @@ def weeks(seed, drift, number=3, users=4000, shares=(0.65, 0.3, 0.05)):
             (home[who] * size + what).astype(np.int32),
             rows[who, what].astype(np.int32),
         )
-        flat = user_counts(names, *columns, vocabulary_size=len(shares) * size)
+        flat = build_user_counts(names, *columns, vocabulary_size=len(shares) * size)
         yield public, SegmentedCounts(flat, Segments("country", ("s0", "s1", "s2"))), truth
 
 

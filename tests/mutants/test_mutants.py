@@ -1,4 +1,7 @@
-"""Planted bugs: each still fits the sources, and a sample of them is killed. `make mutants` tries them all."""
+"""Planted bugs: each still fits the sources, and a sample of them is killed.
+
+`make mutants` tries them all.
+"""
 
 import importlib.util
 import sys

@@ -79,7 +79,7 @@ def unknown(path):
     ],
 )
 def test_what_sqlite_says_is_said_for_the_person_who_can_mend_it(ledger, action, kind, message):
-    found = ledger_io.in_words(ledger.path, error_of(lambda: action(ledger.path)))
+    found = ledger_io.translate_sqlite_error(ledger.path, error_of(lambda: action(ledger.path)))
     assert type(found) is kind
     assert message in str(found)
 
@@ -90,7 +90,7 @@ def test_a_header_that_hashes_well_and_says_nonsense_is_refused(ledger, epsilon)
         columns = ledger_io.GENESIS_COLUMNS
         row = connection.execute(f"SELECT {', '.join(columns)} FROM header").fetchone()
         header = dict(zip(columns, row, strict=True)) | {"epsilon": epsilon}
-        genesis = ledger_io.hash_of(header)
+        genesis = ledger_io.hash_row(header)
         connection.execute(
             "UPDATE header SET epsilon = ?, genesis = ?, last_hash = ?", (epsilon, genesis, genesis)
         )
@@ -104,10 +104,6 @@ def test_a_lock_of_another_user_keeps_its_rights(ledger, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     ledger.reserve(SOME, {})
     assert lock.stat().st_mode & 0o777 == 0o640
-
-
-def test_a_new_ledger_has_nothing_to_note(ledger):
-    assert read_ledger(ledger.path).note is None
 
 
 def test_nothing_spent_has_no_delta():
@@ -154,7 +150,7 @@ def test_a_disk_that_does_not_take_an_entry_says_that_it_may_be_there(ledger):
 
 
 def test_somebody_who_reads_all_the_while_is_waited_for_and_then_named(ledger, monkeypatch):
-    monkeypatch.setattr(ledger_io, "WAIT", 0.1)
+    monkeypatch.setattr(ledger_io, "LOCK_TIMEOUT", 0.1)
     with closing(sqlite3.connect(ledger.path)) as other:
         other.execute("BEGIN")
         other.execute("SELECT * FROM header").fetchall()
@@ -174,7 +170,7 @@ def test_a_page_that_the_disk_does_not_give_is_not_called_damage(ledger):
         closing(sqlite3.connect(ledger.path, factory=Unreadable)) as connection,
         pytest.raises(BayesgramError, match="the ledger could not be read") as caught,
     ):
-        ledger_io.check_format(connection, ledger.path)
+        ledger_io.check_database(connection, ledger.path)
     assert "damaged" not in str(caught.value)
 
 
@@ -185,7 +181,7 @@ def test_a_ledger_is_made_also_where_its_lock_is_not(tmp_path, monkeypatch):
         raise UsageError(f"{path}: no more files today.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "lock_file", refused)
+        patch.setattr(module, "open_lock_file", refused)
         ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1))
     assert [path.name for path in tmp_path.iterdir()] == ["a.ledger"]
     assert ledger.reserve(Spend(pure_epsilon=0.1), {}) == 1

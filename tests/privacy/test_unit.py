@@ -11,7 +11,14 @@ from bayesgram.errors import UsageError
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.unit import EVER, THESE_DATA, check_unit, is_same, of_group, promise
+from bayesgram.privacy.unit import (
+    DEFAULT_UNIT,
+    UNIT_EVER,
+    check_unit,
+    group_privacy,
+    is_same_unit,
+    promise,
+)
 
 WEEK = "a user's week"
 SOME = Spend.gaussian(50.0)
@@ -24,14 +31,14 @@ def test_k_units_lie_k_steps_away(epsilon, delta, units):
         factor, added, step = Decimal(1), Decimal(0), Decimal(epsilon).exp()
         for _ in range(units):
             factor, added = factor * step, added * step + Decimal(delta)
-        together, slack = of_group(epsilon, delta, units)
+        together, slack = group_privacy(epsilon, delta, units)
         assert float(factor.ln()) == pytest.approx(together, rel=1e-12)
         assert added <= Decimal(slack) <= added * Decimal("1.0000000001")
 
 
 def test_without_delta_there_is_none_for_groups_and_a_large_group_has_no_limit():
-    assert of_group(0.5, 0.0, 4) == (2.0, 0.0)
-    assert of_group(100.0, 1e-7, 1000)[1] == float("inf")
+    assert group_privacy(0.5, 0.0, 4) == (2.0, 0.0)
+    assert group_privacy(100.0, 1e-7, 1000)[1] == float("inf")
     assert promise("a post", 10.0, 1e-5).endswith(
         "of 2, ε = 20 and δ = 0.2203; of 10, no limit at all."
     )
@@ -40,7 +47,7 @@ def test_without_delta_there_is_none_for_groups_and_a_large_group_has_no_limit()
 
 def test_what_a_person_is_promised():
     assert (
-        promise(EVER, 1.0, 1e-6, "All")
+        promise(UNIT_EVER, 1.0, 1e-6, "All")
         == "All is (ε = 1, δ = 1e-06) for a person, who has one user id."
     )
     week = promise(WEEK, 1.0, 1e-6)
@@ -57,10 +64,10 @@ def test_words_that_a_card_can_not_show_are_refused(unit):
 
 
 def test_which_units_are_the_same():
-    assert is_same("A User's week", WEEK)
-    assert is_same(EVER, THESE_DATA)
-    assert not is_same(WEEK, EVER)
-    assert not is_same(WEEK, "a post")
+    assert is_same_unit("A User's week", WEEK)
+    assert is_same_unit(UNIT_EVER, DEFAULT_UNIT)
+    assert not is_same_unit(WEEK, UNIT_EVER)
+    assert not is_same_unit(WEEK, "a post")
 
 
 def ledger_in(folder):
@@ -78,7 +85,7 @@ def test_a_ledger_counts_in_the_unit_of_its_first_entry(tmp_path):
         with pytest.raises(
             UsageError, match=r"counts in another unit, .a user's week.* Nothing was reserved"
         ):
-            ask(SOME, {"unit": THESE_DATA})
+            ask(SOME, {"unit": DEFAULT_UNIT})
     with pytest.raises(UsageError, match="another unit"):
         ledger.check_unit("a post")
     assert hashlib.sha256(ledger.path.read_bytes()).digest() == before

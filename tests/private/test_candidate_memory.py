@@ -14,15 +14,22 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private import candidates, streaming
-from bayesgram.private.candidates import Bound, Rounds, list_candidates, sum_candidates
+from bayesgram.private.candidates import (
+    CandidateRounds,
+    ContributionBound,
+    list_candidates,
+    sum_candidates,
+)
 from bayesgram.private.clipping import UNITS
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user, sum_weights
 
-FOUND = Bound(most=20, smallest=UNITS // 50, floor=1)
+pytestmark = pytest.mark.slow
+
+FOUND = ContributionBound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
 
 
@@ -61,18 +68,18 @@ def crowded(monkeypatch):
         return call
 
     monkeypatch.setattr(tokenizer, "CHUNK_BYTES", 1 << 13)
-    monkeypatch.setattr(streaming, "SMALLEST", 2000)
-    monkeypatch.setattr(streaming, "PIECE", 3000)
+    monkeypatch.setattr(streaming, "MIN_PENDING", 2000)
+    monkeypatch.setattr(streaming, "PIECE_SIZE", 3000)
     monkeypatch.setattr(candidates, "SMALLEST_TABLE", 20_000)
     monkeypatch.setattr(
-        streaming.Partitioned, "spill", counting("text", streaming.Partitioned.spill)
+        streaming.UserPartitions, "spill", counting("text", streaming.UserPartitions.spill)
     )
     monkeypatch.setattr(candidates, "spill", counting("sums", ngrams.spill))
     return spilled
 
 
 def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     here = sum_candidates(read(private), public, ORDERS, FOUND, memory=1 << 30)
     assert crowded == {"text": 0, "sums": 0}
     there = sum_candidates(read(private), public, ORDERS, FOUND, memory=1)
@@ -82,7 +89,9 @@ def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
         here.ngrams.to_pylist(),
         here.sums.tolist(),
     )
-    above = sum_candidates(read(private), public, ORDERS, Bound(20, UNITS // 50, UNITS), memory=1)
+    above = sum_candidates(
+        read(private), public, ORDERS, ContributionBound(20, UNITS // 50, UNITS), memory=1
+    )
     kept = np.flatnonzero(here.sums >= UNITS)
     assert 0 < kept.size < len(here.sums)
     assert (above.ngrams.to_pylist(), above.sums.tolist()) == (
@@ -98,12 +107,12 @@ def all_of(lists):
 
 
 def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded):
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
         here = all_of(lists)
     assert not crowded["text"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "BYTES_PER_ROW", 1 << 20)
+        patch.setattr(streaming, "BYTES_PER_OCCURRENCE", 1 << 20)
         with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
             there = all_of(lists)
     assert crowded["text"] > 3
@@ -122,7 +131,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
     private, vocabulary, many_blocks, share
 ):
     """However many of them were in memory before: numbers, weights, lists, and sums in every round."""
-    public, rng = PublicText.of(vocabulary), np.random.default_rng(6)
+    public, rng = PublicTextModel.from_vocabulary(vocabulary), np.random.default_rng(6)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as here:
         pairs = sum(map(len, candidates_by_user(here)))
         needed = candidates.CANDIDATE_BYTES * len(here) + candidates.PAIR_BYTES * pairs
@@ -135,7 +144,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
         assert (len(here.blocks), here.on_disk) == (1, False)
         assert there.on_disk
         assert len(there.blocks) > 3 or share > 0  # on disk there may be one block, too
-        asked = Rounds(here), Rounds(there)
+        asked = CandidateRounds(here), CandidateRounds(there)
         weights = rng.random(len(here))
         for _ in range(4):
             sums = []
@@ -198,7 +207,7 @@ def test_nothing_is_left_on_disk(private, vocabulary, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for memory in (1 << 30, 1):
         with list_candidates(
-            read(private), PublicText.of(vocabulary), ORDERS, 20, memory=memory
+            read(private), PublicTextModel.from_vocabulary(vocabulary), ORDERS, 20, memory=memory
         ) as lists:
             sum_weights(lists, np.ones(len(lists)))
             assert list(tmp_path.iterdir())
@@ -210,7 +219,7 @@ def test_two_windows_with_the_same_hash_stay_two(private, vocabulary, many_block
     monkeypatch.setattr(
         candidates, "hash_windows", lambda rows, _hashes: np.zeros(len(rows), np.uint64)
     )
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
         here = all_of(lists)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
@@ -238,7 +247,7 @@ def test_there_may_be_more_candidates_than_32_bits_can_number(
         numbers._size = 1 << 32
         added = numbers.add(np.array([[1, 2], [3, 4], [1, 2]], np.int32))
     assert added.tolist() == [1 << 32, (1 << 32) + 1, 1 << 32]
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
         near = candidates_by_user(lists)
     monkeypatch.setattr(candidates, "Column", Far)
@@ -251,7 +260,9 @@ def test_one_user_with_very_many_ngrams(vocabulary):
     words = np.random.default_rng(1).permutation(300_000).astype(str)
     rows = [" ".join(f"q{word}" for word in some) for some in np.array_split(words, 30)]
     cut = Tokenizer("whitespace")
-    public = PublicText.of(Vocabulary(vocabulary.ngrams, vocabulary.counts, 3, cut))
+    public = PublicTextModel.from_vocabulary(
+        Vocabulary(vocabulary.ngrams, vocabulary.counts, 3, cut)
+    )
     found = []
     for texts in (rows, rows[::-1]):
         table = pa.table({"user": ["ann"] * len(texts), "text": texts})

@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 
 from bayesgram.private import candidates, streaming
 from bayesgram.private.candidates import (
-    Bound,
+    ContributionBound,
     enforce_bound,
     hash_windows,
     heaviest,
     list_candidates,
-    one_round,
+    remove_dropped,
     round_units,
+    single_round_units,
     sum_candidates,
-    without_dropped,
 )
 from bayesgram.private.clipping import UNITS
 from bayesgram.public import candidate_weights as public_weights
 from bayesgram.public.candidate_weights import (
-    EXPONENT,
-    LIKELY,
-    Spelling,
-    least,
+    LIKELY_LOG_PROBABILITY,
+    WEIGHT_EXPONENT,
+    SpellingModel,
     log_weights,
-    sums_up_to,
-    weigh,
+    min_log_weight,
+    segment_sums,
+    write_log_weights,
 )
 from bayesgram.text import tokenizer as tokens_of_text
 from bayesgram.text.tokenizer import buffers
@@ -152,7 +152,7 @@ def lists_of_logs(draw):
 @given(lists_of_logs())
 def test_in_one_round_nobody_gives_more_than_b_nor_less_than_the_smallest(given_lists):
     sizes, logs = given_lists
-    units, first = one_round(sizes, logs, SMALLEST), 0
+    units, first = single_round_units(sizes, logs, SMALLEST), 0
     assert units.size == logs.size
     for size in sizes.tolist():
         z, own = units[first : first + size].tolist(), logs[first : first + size]
@@ -220,7 +220,7 @@ def test_what_users_give_does_not_depend_on_candidates_that_were_dropped(round_o
     lists, weights = round_of
     sizes = np.array([len(own) for own in lists], np.int64)
     pairs = np.concatenate([np.zeros(0, np.int64), *lists])
-    left, candidates, own = without_dropped(sizes, pairs, weights[pairs])
+    left, candidates, own = remove_dropped(sizes, pairs, weights[pairs])
     stays = weights[pairs] > 0
     assert candidates.tolist() == pairs[stays].tolist()
     assert round_units(left, own).tolist() == round_units(sizes, weights[pairs])[stays].tolist()
@@ -267,7 +267,7 @@ def listed(said, most=20, memory=1 << 28):
 
 def added(said, most=20, memory=1 << 28):
     found = sum_candidates(
-        make_records(said), PUBLIC, ORDERS, Bound(most, SMALLEST, 1), memory=memory
+        make_records(said), PUBLIC, ORDERS, ContributionBound(most, SMALLEST, 1), memory=memory
     )
     return Counter(dict(zip(found.ngrams.to_pylist(), found.sums.tolist(), strict=True)))
 
@@ -339,7 +339,7 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
     with pytest.MonkeyPatch.context() as patch:
         before = added(said), sorted(listed(said)[1])
         assert (added(shuffled), sorted(listed(shuffled)[1])) == before
-        patch.setattr(streaming, "SMALLEST", 3)
+        patch.setattr(streaming, "MIN_PENDING", 3)
         patch.setattr(candidates, "SMALLEST_TABLE", 1)
         patch.setattr(candidates, "FEWEST_CANDIDATES", 1)
         patch.setattr(candidates, "PAIRS_AT_ONCE", 5)
@@ -385,14 +385,18 @@ def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
         (UNITS + 1, {"zog": 3 * UNITS}),
     ):
         kept = sum_candidates(
-            make_records(said), PUBLIC, [1], Bound(20, SMALLEST, floor), memory=1 << 28
+            make_records(said), PUBLIC, [1], ContributionBound(20, SMALLEST, floor), memory=1 << 28
         )
         assert dict(zip(kept.ngrams.to_pylist(), kept.sums.tolist(), strict=True)) == found
 
 
 def test_private_things_don_t_show_themselves():
     found = sum_candidates(
-        make_records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28
+        make_records([("ann", "zog")]),
+        PUBLIC,
+        [1],
+        ContributionBound(20, SMALLEST, 1),
+        memory=1 << 28,
     )
     assert repr(found) == "Candidates(private)"
     with list_candidates(make_records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28) as lists:
@@ -409,7 +413,7 @@ def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, 
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "CORES", cores)
-        _, _, partitioned = streaming._partitioned(parts, np.zeros(1, np.uint64))
+        _, _, partitioned = streaming._partition_parts(parts, np.zeros(1, np.uint64))
     assert partitioned.tolist() == list(range(edges[-1]))
 
 
@@ -422,19 +426,19 @@ def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, 
 def test_what_is_added_up_for_a_word_has_nothing_of_the_words_before(before, own):
     values = np.array(before + own)
     ends = np.array([len(before), len(values)])
-    assert sums_up_to(values, ends)[1] == sums_up_to(np.array(own), np.array([len(own)]))[0]
-    assert sums_up_to(values, ends) == pytest.approx([sum(before), sum(own)])
+    assert segment_sums(values, ends)[1] == segment_sums(np.array(own), np.array([len(own)]))[0]
+    assert segment_sums(values, ends) == pytest.approx([sum(before), sum(own)])
 
 
 @pytest.fixture(scope="module")
 def weighed():
     """A text of some thousand tokens, what is known of any text, and its weights in one piece."""
-    rng, tokens = np.random.default_rng(8), PUBLIC.numbered()
+    rng, tokens = np.random.default_rng(8), PUBLIC.new_token_table()
     new = pa.array([f"zog{at}".encode() for at in range(30)], pa.large_binary())
     tokens.add(*buffers(new))
     text = np.where(rng.random(3000) < 0.1, -1, rng.integers(0, len(tokens), 3000)).astype(np.int32)
-    novelty = PUBLIC.novelty(tokens, ORDERS)
-    return text, novelty, novelty.weights(text)
+    novelty = PUBLIC.candidate_weigher(tokens, ORDERS)
+    return text, novelty, novelty.log_weights(text)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 1000])
@@ -466,9 +470,9 @@ def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
     before = listed(said), added(said)
     for module, name, size in (
         (public_weights, "BATCH_SIZE", 16),
-        (streaming, "PIECE", 100),
+        (streaming, "PIECE_SIZE", 100),
         (tokens_of_text, "CHUNK_BYTES", 500),
-        (streaming, "SMALLEST", 300),
+        (streaming, "MIN_PENDING", 300),
     ):
         monkeypatch.setattr(module, name, size)
         assert (listed(said), added(said)) == before
@@ -485,12 +489,12 @@ def test_how_likely_a_spelling_is_does_not_depend_on_other_words():
             for _ in range(size)
         ]
 
-    spelling = Spelling.of(
+    spelling = SpellingModel.from_words(
         pa.array(sorted(set(made(40_000, b"aeioubcdfghlmnprstvwxyz"))), pa.large_binary())
     )
     words = made(25_000, b"abcdefghijkl")
-    whole = spelling.logs(pa.array(words, pa.large_binary()))
-    assert (whole[1:] == spelling.logs(pa.array(words[1:], pa.large_binary()))).all()
+    whole = spelling.log_probabilities(pa.array(words, pa.large_binary()))
+    assert (whole[1:] == spelling.log_probabilities(pa.array(words[1:], pa.large_binary()))).all()
 
 
 def test_exponentials_don_t_depend_on_their_place_in_an_array():
@@ -510,15 +514,15 @@ def test_compiled_weights_don_t_depend_on_their_place_either():
 
     def weights(some):
         found = np.zeros(some.shape[1])
-        weigh(
+        write_log_weights(
             np.ascontiguousarray(some),
             1,
             np.zeros(some.shape[1], np.bool_),
             found,
             0,
-            LIKELY,
-            EXPONENT,
-            least(1),
+            LIKELY_LOG_PROBABILITY,
+            WEIGHT_EXPONENT,
+            min_log_weight(1),
         )
         return found
 
@@ -531,11 +535,11 @@ def test_compiled_weights_don_t_depend_on_their_place_either():
         np.sort(together[first : first + size])[::-1]
         for first, size in ((0, 1), (1, 7), (8, 100), (108, 33))
     ]
-    alone = [one_round(np.array([some.size]), some.copy(), 1) for some in lists]
+    alone = [single_round_units(np.array([some.size]), some.copy(), 1) for some in lists]
     for order in permutations(range(4)):
         sizes, logs = (
             np.array([lists[user].size for user in order]),
             np.concatenate([lists[user] for user in order]),
         )
         expected = np.concatenate([alone[user] for user in order])
-        assert one_round(sizes, logs, 1).tolist() == expected.tolist()
+        assert single_round_units(sizes, logs, 1).tolist() == expected.tolist()

@@ -204,7 +204,7 @@ def test_users_elsewhere_are_clipped_as_those_here_each_time_they_are_asked(matr
         assert there.totals.tolist() == dense(here).sum(axis=0).tolist() == here.totals.tolist()
         assert there.users_per_ngram.tolist() == (dense(here) > 0).sum(axis=0).tolist()
     largest = [
-        clipped.over_users(lambda rows: rows.counts.max(initial=0), np.maximum)
+        clipped.aggregate(lambda rows: rows.counts.max(initial=0), np.maximum)
         for clipped in (there, here)
     ]
     assert largest == [dense(here).max(initial=0)] * 2

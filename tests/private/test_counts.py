@@ -14,10 +14,10 @@ from bayesgram.private import counts as module
 from bayesgram.private.counts import (
     MAX_COUNT,
     UserCounts,
+    add_users,
+    build_user_counts,
     count,
-    user_counts,
-    with_users,
-    without_user,
+    remove_user,
 )
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
@@ -92,7 +92,7 @@ def test_a_user_s_records_are_merged_over_all_tables_in_any_order(rows, random, 
 @given(messages)
 def test_merging_early_changes_nothing(rows):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PENDING", 1)
+        patch.setattr(module, "MAX_PENDING", 1)
         early = count([table(rows[:5]), table(rows[5:])], VOCABULARY)
     assert as_dict(early) == expected(rows)
 
@@ -116,7 +116,7 @@ def test_rows_are_ascending_and_nobody_is_empty():
 def test_users_are_in_order_of_their_hashes_and_then_of_their_ids(pairs):
     """Hashes that are equal are made up here; nobody has seen two ids with the same."""
     names = pa.array([name for name, _ in pairs], pa.large_binary())
-    order = module.hash_order(names, np.array([value << 62 for _, value in pairs], np.uint64))
+    order = module.order_by_hash(names, np.array([value << 62 for _, value in pairs], np.uint64))
     assert [pairs[at] for at in order] == sorted(pairs, key=lambda pair: (pair[1], pair[0]))
 
 
@@ -139,14 +139,16 @@ def test_long_rows_are_sorted_and_merged(seed, vocabulary_size, most):
         sums[f"u{owner}", ngram] += number
     names = pa.array([b"u0", b"u1", b"u2"], pa.large_binary())
     assert as_dict(
-        user_counts(names, owners, ngrams, numbers, vocabulary_size=vocabulary_size)
+        build_user_counts(names, owners, ngrams, numbers, vocabulary_size=vocabulary_size)
     ) == dict(sums)
 
 
 def test_absurd_counts_stay_at_the_limit():
     names = pa.array([b"a"], pa.large_binary())
     zeros, large = np.zeros(3, np.int32), np.full(3, 2_000_000_000, np.int32)
-    assert user_counts(names, zeros, zeros, large, vocabulary_size=1).counts.tolist() == [MAX_COUNT]
+    assert build_user_counts(names, zeros, zeros, large, vocabulary_size=1).counts.tolist() == [
+        MAX_COUNT
+    ]
 
 
 def test_nobody():
@@ -207,7 +209,7 @@ def test_counts_do_not_show_themselves():
 @given(matrices(users=(1, 6)), st.data())
 def test_a_neighbour_lacks_one_user_and_nothing_else(matrix, data):
     user = data.draw(st.integers(0, len(matrix) - 1))
-    without = without_user(reference_paper.make_user_counts(matrix), user)
+    without = remove_user(reference_paper.make_user_counts(matrix), user)
     expected = reference_paper.make_user_counts(np.delete(matrix, user, axis=0))
     assert (without.starts.tolist(), without.ngrams.tolist(), without.counts.tolist()) == (
         expected.starts.tolist(),
@@ -225,7 +227,7 @@ def test_new_users_come_last_under_ids_that_nobody_has(matrix, more):
         len(more), matrix.shape[1], dtype=np.int64
     )
     rows = [(np.flatnonzero(row).astype(np.int32), row[row > 0].astype(np.int32)) for row in more]
-    both = with_users(reference_paper.make_user_counts(matrix), rows)
+    both = add_users(reference_paper.make_user_counts(matrix), rows)
     expected = reference_paper.make_user_counts(np.concatenate([matrix, more]))
     assert (both.starts.tolist(), both.ngrams.tolist(), both.counts.tolist()) == (
         expected.starts.tolist(),

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import read_records
-from bayesgram.io.segments import MOST, Segments, read_names
+from bayesgram.io.segments import MOST, Segments, parse_names
 from bayesgram.private import counts as counting
 from bayesgram.private.counts import SegmentedCounts
-from bayesgram.private.counts_io import load_counts, load_user_counts, save_counts, segments_of
+from bayesgram.private.counts_io import load_counts, load_user_counts, read_segments, save_counts
 from bayesgram.private.streaming import count_to_folder
 from helpers.hypothesis_profiles import examples
 
@@ -198,13 +198,13 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
     listed = Segments("country", ("fr", "de"))
     whole = bg.count(table(rows), VOCABULARY, by="country", segments=listed.names)
     save_counts(whole, VOCABULARY, tmp_path / "whole")
-    for module, name in ((streaming, "SMALLEST"), (counting, "PENDING")):
+    for module, name in ((streaming, "MIN_PENDING"), (counting, "MAX_PENDING")):
         monkeypatch.setattr(module, name, 50)
-    monkeypatch.setattr(streaming, "BYTES_PER_ROW", 10**8)
+    monkeypatch.setattr(streaming, "BYTES_PER_OCCURRENCE", 10**8)
     records = read_records(table(rows), text_column="text", user_column="user", segments=listed)
     count_to_folder(records, VOCABULARY, tmp_path / "streamed", memory=10**8, segments=listed)
     streamed = load_counts(tmp_path / "streamed", vocabulary_size=len(VOCABULARY))
-    assert streamed.segments == listed == segments_of(tmp_path / "whole")
+    assert streamed.segments == listed == read_segments(tmp_path / "whole")
     assert (
         rows_of(streamed)
         == rows_of(whole)
@@ -222,7 +222,6 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
     [
         {"by": "c", "names": ["de", "de"], "other": False},
         {"by": "c", "names": 7, "other": False},
-        None,
         "absent",
     ],
     ids=str,
@@ -235,7 +234,17 @@ def test_damaged_segments_of_a_counts_folder_are_refused(segments, tmp_path):
     if segments == "absent":
         del meta["segments"]
     (tmp_path / "counts" / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(BayesgramError, match=r"meta\.json is damaged"):
+    with pytest.raises(BayesgramError, match=r"meta\.json is damaged|ngram is not in 0"):
+        load_counts(tmp_path / "counts", vocabulary_size=len(VOCABULARY))
+
+
+def test_rows_of_other_segments_are_refused_where_no_segments_are_named(tmp_path):
+    counts = bg.count(table(ROWS), VOCABULARY, by="country", segments=["de", "fr"], other=True)
+    save_counts(counts, VOCABULARY, tmp_path / "counts")
+    meta = json.loads((tmp_path / "counts" / "meta.json").read_text())
+    meta["segments"] = None
+    (tmp_path / "counts" / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(BayesgramError, match="ngram is not in 0 … "):
         load_counts(tmp_path / "counts", vocabulary_size=len(VOCABULARY))
 
 
@@ -298,9 +307,9 @@ def test_more_segments_than_numbers_can_be_counted_are_refused(monkeypatch):
 
 def test_names_come_from_a_list_or_a_file(tmp_path):
     (tmp_path / "names.txt").write_text("﻿de\n\n fr \n", encoding="utf-8")
-    assert read_names(str(tmp_path / "names.txt")) == ["de", "fr"]
-    assert read_names("de, fr") == ["de", "fr"]
-    assert read_names("de,,fr") == ["de", "", "fr"]
+    assert parse_names(str(tmp_path / "names.txt")) == ["de", "fr"]
+    assert parse_names("de, fr") == ["de", "fr"]
+    assert parse_names("de,,fr") == ["de", "", "fr"]
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="not a text file in UTF-8"):
-        read_names(str(tmp_path / "bad.txt"))
+        parse_names(str(tmp_path / "bad.txt"))

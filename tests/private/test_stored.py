@@ -18,13 +18,15 @@ from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.private import counts_io, counts_on_disk
 from bayesgram.private.clipping import LostWords, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import MAX_COUNT
-from bayesgram.private.counts_io import Batch, load_counts, save_counts
-from bayesgram.private.counts_on_disk import StoredCounts, open_counts, whole_users
+from bayesgram.private.counts_io import CountsBatch, load_counts, save_counts
+from bayesgram.private.counts_on_disk import CountsOnDisk, group_users, open_counts
 from bayesgram.private.norm_histogram import Bins, amounts
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
+
+pytestmark = pytest.mark.slow
 
 SIZE = 4
 NAMES = [
@@ -42,12 +44,12 @@ COUNT = st.sampled_from([1, 1, 2, 9, MAX_COUNT])
 ROWS = st.lists(st.tuples(st.integers(0, SIZE - 1), COUNT), min_size=1, max_size=9)
 
 
-def hash_of(name):
+def hash_row(name):
     return int(hash_rows(*buffers(pa.array([name.encode()], pa.large_binary())))[0])
 
 
 def by_hash(row):
-    return hash_of(row[0])
+    return hash_row(row[0])
 
 
 @st.composite
@@ -123,7 +125,7 @@ QUESTIONS = {
     "lost": lambda counts: lost_sum(counts, MEASURED, LOST, clip_norm=0.5),
     "amounts": lambda counts: amounts(counts, MEASURED, BINS),
     "drawn": lambda counts: clip(counts, max_count=None, max_total=3, key=5).totals,
-    "largest": lambda counts: counts.over_users(largest_of, np.maximum),
+    "largest": lambda counts: counts.aggregate(largest_of, np.maximum),
 }
 
 
@@ -140,11 +142,11 @@ def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(
     files, together = made
     folder = write(tmp_path_factory.mktemp("counts") / "c", files, group)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counts_io, "ROWS_READ", batch)
+        patch.setattr(counts_io, "ROWS_PER_READ", batch)
         patch.setattr(counts_on_disk, "BLOCK_ROWS", block)
         here, there = load_counts(folder), open_counts(folder)
         assert (
-            isinstance(there, StoredCounts) == together
+            isinstance(there, CountsOnDisk) == together
         )  # a user who is not together is never streamed
         for name, ask in QUESTIONS.items():
             expected, found = ask(here), ask(there)
@@ -158,13 +160,13 @@ def test_every_user_is_in_one_block(runs, block):
     """Whose rows are together; ids that come twice in a dictionary are one user."""
     ids = pa.array([b"a", b"b", b"c", b"d"] * 2, pa.large_binary())
     batches = [
-        Batch(ids, *(np.array(sorted(own, key=lambda code: code % 4), np.int32),) * 3)
+        CountsBatch(ids, *(np.array(sorted(own, key=lambda code: code % 4), np.int32),) * 3)
         for own in runs
     ]
     flat = [code % 4 for batch in batches for code in batch.codes.tolist()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts_on_disk, "BLOCK_ROWS", block)
-        blocks = list(whole_users(batches))
+        blocks = list(group_users(batches))
     expected = [at for at in range(len(flat)) if not at or flat[at] != flat[at - 1]]
     firsts = np.cumsum([0, *(some.ngrams.size for some in blocks)]).tolist()
     found = [
@@ -181,13 +183,13 @@ def test_every_user_is_in_one_block(runs, block):
 
 
 def test_a_block_is_no_larger_than_it_must_be():
-    one = Batch(
+    one = CountsBatch(
         pa.array([b"a", b"b"], pa.large_binary()), *(np.repeat(np.array([0, 1], np.int32), 2),) * 3
     )
-    other = Batch(
+    other = CountsBatch(
         pa.array([b"c"], pa.large_binary()), *(np.zeros(4, np.int32),) * 3
     )  # a batch that is one user
-    assert [block.ngrams.size for block in whole_users([one, other, one, other])] == [2, 2, 6, 2, 4]
+    assert [block.ngrams.size for block in group_users([one, other, one, other])] == [2, 2, 6, 2, 4]
 
 
 def crowd(folder, seed=3):
@@ -196,7 +198,7 @@ def crowd(folder, seed=3):
     vocabulary = reference_paper.make_vocabulary(range(40, 0, -1))
     matrix = rng.poisson(0.4, (60, 40)) * rng.integers(1, 9, (60, 1))
     matrix[0] += 1
-    names = sorted((f"user-{number}" for number in range(60)), key=hash_of)
+    names = sorted((f"user-{number}" for number in range(60)), key=hash_row)
     counts = reference_paper.make_user_counts(
         matrix[matrix.sum(axis=1) > 0], names[: (matrix.sum(axis=1) > 0).sum()]
     )
@@ -225,7 +227,7 @@ def test_releases_are_the_same(tmp_path, mechanism):
         else Budget(1.0, 0.0 if "laplace" in mechanism.name else 1e-7)
     )
     here, there = load_counts(tmp_path / "c"), open_counts(tmp_path / "c", vocabulary_size=40)
-    assert isinstance(there, StoredCounts)
+    assert isinstance(there, CountsOnDisk)
     one, other = (mechanism.release(counts, vocabulary, budget, seed=4) for counts in (here, there))
     assert one.probabilities.tobytes() == other.probabilities.tobytes()
     assert one.card == other.card
@@ -241,7 +243,7 @@ def test_what_splits_users_says_how_to_read_them(tmp_path):
 
 def test_nothing_private_is_shown(tmp_path):
     crowd(tmp_path / "c")
-    assert repr(open_counts(tmp_path / "c")) == "StoredCounts(private, over 40 n-grams)"
+    assert repr(open_counts(tmp_path / "c")) == "CountsOnDisk(private, over 40 n-grams)"
 
 
 def test_two_ids_of_one_hash_are_compared_in_memory(tmp_path, monkeypatch):
@@ -251,20 +253,20 @@ def test_two_ids_of_one_hash_are_compared_in_memory(tmp_path, monkeypatch):
         counts_on_disk, "hash_rows", lambda _, offsets: np.zeros(offsets.size - 1, np.uint64)
     )
     found = open_counts(tmp_path / "c")
-    assert not isinstance(found, StoredCounts)
+    assert not isinstance(found, CountsOnDisk)
     assert found.users_per_ngram.tolist() == expected.users_per_ngram.tolist()
 
 
 def test_a_user_who_comes_again_after_somebody_of_the_same_hash_is_merged(tmp_path, monkeypatch):
     """Each user is a block here, so that equal hashes meet at the edges of blocks alone."""
     monkeypatch.setattr(counts_on_disk, "BLOCK_ROWS", 1)
-    monkeypatch.setattr(counts_io, "ROWS_READ", 1)
+    monkeypatch.setattr(counts_io, "ROWS_PER_READ", 1)
     monkeypatch.setattr(
-        counts_on_disk, "_hashes", lambda block: np.ones(len(block.users), np.uint64)
+        counts_on_disk, "_hash_ids", lambda block: np.ones(len(block.users), np.uint64)
     )
     folder = write(tmp_path / "c", [[("a", 0, 9), ("b", 1, 9), ("a", 2, 9)]], 1)
     found = open_counts(folder)
-    assert not isinstance(found, StoredCounts)
+    assert not isinstance(found, CountsOnDisk)
     assert sorted(found.users.to_pylist()) == [b"a", b"b"]
     measured, expected = reference_paper.make_coordinates(SIZE, 0), load_counts(folder)
     assert clipped_sum(found, measured, clip_norm=1.0).tolist() == (
@@ -275,22 +277,22 @@ def test_a_user_who_comes_again_after_somebody_of_the_same_hash_is_merged(tmp_pa
 @pytest.mark.parametrize("together", ["by hash", "by name"])
 def test_counts_that_change_while_they_are_checked_are_not_used(tmp_path, monkeypatch, together):
     """Another file takes the place of the one that was read, once all ids were compared."""
-    names = sorted(NAMES, key=hash_of if together == "by hash" else None)
+    names = sorted(NAMES, key=hash_row if together == "by hash" else None)
     folder = write(tmp_path / "c", [[(name, 1, 1) for name in names]], 3)
     other = write(tmp_path / "d", [[(name, 1, 1) for name in [*names[:-1], names[0]]]], 3)
     part, replacement = (next((each / "counts.parquet").iterdir()) for each in (folder, other))
-    compare, check = counts_on_disk._are_together, StoredCounts._check_unchanged
+    compare, check = counts_on_disk._has_distinct_users, CountsOnDisk._check_unchanged
 
     def replaced(check_first, *arguments):
         found = check_first(*arguments)
         part.write_bytes(replacement.read_bytes())
         return found
 
-    monkeypatch.setattr(counts_on_disk, "_are_together", partial(replaced, compare))
+    monkeypatch.setattr(counts_on_disk, "_has_distinct_users", partial(replaced, compare))
     if together == "by hash":
-        monkeypatch.setattr(StoredCounts, "_check_unchanged", lambda self: replaced(check, self))
+        monkeypatch.setattr(CountsOnDisk, "_check_unchanged", lambda self: replaced(check, self))
     counts = open_counts(folder)
-    assert isinstance(counts, StoredCounts)
+    assert isinstance(counts, CountsOnDisk)
     monkeypatch.undo()
     with pytest.raises(BayesgramError, match=r"/c: the counts changed while they were read"):
         _ = counts.users_per_ngram
@@ -299,11 +301,11 @@ def test_counts_that_change_while_they_are_checked_are_not_used(tmp_path, monkey
 @pytest.mark.parametrize("together", ["by hash", "by name"])
 def test_counts_that_change_after_they_were_checked_are_not_used(tmp_path, together):
     """Else somebody's rows could come to lie in two places, and count as two users."""
-    key = hash_of if together == "by hash" else None
+    key = hash_row if together == "by hash" else None
     names = sorted(NAMES, key=key)
     folder = write(tmp_path / "c", [[(name, 1, 1) for name in names]], 3)
     counts = open_counts(folder)
-    assert isinstance(counts, StoredCounts)
+    assert isinstance(counts, CountsOnDisk)
     part = next((folder / "counts.parquet").iterdir())
     before = part.stat()
     swapped = [names[1], names[0], *names[2:]]

@@ -9,7 +9,7 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.public.public_model import PublicModel, check_place, model_words
+from bayesgram.public.public_model import PublicModel, check_target, model_words
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -110,7 +110,7 @@ def test_what_is_not_ours_is_not_replaced(tmp_path, model, place):
     with pytest.raises(UsageError, match="holds files that are not ours"):
         model.save(tmp_path / "public.model", force=True)
     with pytest.raises(UsageError, match="holds files that are not ours"):
-        check_place(tmp_path / "public.model", force=True)
+        check_target(tmp_path / "public.model", force=True)
 
 
 def test_a_size_is_kept_by_each_source(vocabulary):

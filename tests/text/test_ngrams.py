@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.text import ngrams, tokenizer
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramMatcher
 from bayesgram.text.tokenizer import Tokenizer
@@ -161,7 +161,7 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
 )
 def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats):
     whole = NgramCounter([order], Tokenizer(), cores=1)
-    with scratch_folder() as scratch, pytest.MonkeyPatch.context() as patch:
+    with spill_folder() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ngrams, "SMALLEST", 2)
         patch.setattr(ngrams, "REPEATS", repeats)
         spilling = NgramCounter([order], Tokenizer(), scratch=scratch, memory=1)

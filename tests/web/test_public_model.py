@@ -46,7 +46,7 @@ def test_another_public_model_is_refused(public, tmp_path):
     other = Vocabulary.from_public(TEXT, order=2, size=5)
     PublicModel.from_public(other, TEXT).save(tmp_path / "other.model")
     with pytest.raises(UsageError, match="another vocabulary"):
-        PublicModel.load(tmp_path / "other.model").moved_by(make_release(public.vocabulary, 1.0))
+        PublicModel.load(tmp_path / "other.model").adapt_to(make_release(public.vocabulary, 1.0))
     said = expect_failure(
         "serve", "out", "--public", "other.model", "--port", 0, cwd=tmp_path, code=2, secret="\0"
     )

@@ -46,9 +46,9 @@ from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
-from bayesgram.releases.card import DETAIL, NormBin, norm_bins
+from bayesgram.releases.card import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
 from bayesgram.releases.release import Release
-from bayesgram.reports import figures
+from bayesgram.reports import pictures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
 from bayesgram.synthetic.grammar import unit
 from bayesgram.synthetic.population import (
@@ -239,29 +239,29 @@ def run(
         with step("Drawing"):
             setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
             charts.save(
-                figures.draw_comparison(results.rows, subtitle=setting), folder / "comparison"
+                pictures.draw_comparison(results.rows, subtitle=setting), folder / "comparison"
             )
             shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
             charts.save(
-                figures.draw_moved(
+                pictures.draw_moved(
                     [change.mark() for change in results.lifted],
                     [change.mark() for change in results.lowered],
                     subtitle=shown,
                 ),
                 folder / "moved",
             )
-            charts.save(figures.draw_norms_file(results.norms, subtitle=shown), folder / "norms")
+            charts.save(pictures.draw_norms_file(results.norms, subtitle=shown), folder / "norms")
             charts.save(
-                figures.draw_sources_file(results.source_weights, subtitle=shown),
+                pictures.draw_sources_file(results.source_weights, subtitle=shown),
                 folder / "sources",
             )
             if found.ngrams:
                 told = f"{len(found.ngrams):,} n-grams, {found.claim}, T = {found.level:.1f}"
-                picture = figures.draw_discoveries(
+                picture = pictures.draw_discoveries(
                     found.ngrams, found.level, found.deviation, subtitle=told
                 )
                 charts.save(picture, folder / "found")
-            charts.save(figures.draw_changes(followed.weeks), folder / "weeks")
+            charts.save(pictures.draw_changes(followed.weeks), folder / "weeks")
         _write_results(folder, results)
     return results
 
@@ -312,8 +312,8 @@ def _discover(folder: Path, step: Step) -> Found:
     rows = zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True)
     return Found(
         found.card.claim,
-        found.level,
-        found.deviation,
+        found.threshold,
+        found.noise_std,
         list(rows),
         _coverage(messages, counts, found),
     )
@@ -325,7 +325,7 @@ def _coverage(messages: Path, counts: UserCounts, found: Discovery) -> list[Cove
     for batch in read_records(messages, text_column="text", user_column="user"):
         text.add(batch.text)
     origins, covered = found.vocabulary.origins, []
-    for place, part in found.vocabulary.parts:
+    for place, part in found.vocabulary.by_order:
         all_, listed = text.windows(part.order), counts.totals[place]
         new = 0 if origins is None else int(listed[origins.discovered[place]].sum())
         covered.append(
@@ -368,9 +368,9 @@ def _compare(
     return DemoResults(
         rows,
         *moved,
-        norm_bins(card),
-        card.sources,
-        card.details.get(DETAIL, {}),
+        norm_histogram(card),
+        card.sources_sentence,
+        card.details.get(SOURCE_WEIGHTS_DETAIL, {}),
         *leaks,
         found,
         followed,

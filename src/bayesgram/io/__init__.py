@@ -6,8 +6,8 @@ refuse, or count, the rows that can't be used. No message of the readers holds t
 Does not: tokenise, count, or hold more than a few batches in memory.
 """
 
-from bayesgram.io.inputs import Source, find_sources, left_out
-from bayesgram.io.readers import RecordReader, nothing_read, read_records
+from bayesgram.io.inputs import Source, find_sources, list_unread
+from bayesgram.io.readers import RecordReader, no_rows_error, read_records
 from bayesgram.io.records import BadRows, Records
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "Records",
     "Source",
     "find_sources",
-    "left_out",
-    "nothing_read",
+    "list_unread",
+    "no_rows_error",
     "read_records",
 ]

@@ -1,17 +1,16 @@
-"""Hidden folders that belong to a running process: outputs that are not whole yet, and what is spilled to disk.
+"""Write a file or a folder whole or not at all, and make temporary folders that get removed.
 
-Each holds a lock file, locked as long as its process lives: the system takes the lock back however the process ends,
-so a later run knows what a killed one left, and no process number is trusted (they are used again, and every container
-has its own). Removed are only folders of the same user, made on this machine, that nobody has locked; what an
-unfinished output was about to replace is put back first.
+An output is written in a hidden folder beside its target, flushed to disk, and takes its place by
+one rename. A run that dies before that leaves what was there untouched. Without force=True nothing
+that exists is replaced, not even something that appears meanwhile. With force=True, a folder is
+replaced only if it holds exactly what would be written there.
 
-Does not look into folders below those it is asked about.
-
-Publish a file or a folder whole or not at all.
-
-What is written stands aside under a hidden name, is flushed to disk and takes its place by one rename; a run that
-dies before leaves what was there untouched. Without force=True nothing that exists is replaced, not even something that
-appears meanwhile; with force=True, a folder is replaced only if it holds exactly what would be written there.
+Hidden folders (unfinished outputs, and data that is spilled to disk) belong to a running process.
+Each holds a lock file that is locked as long as its process lives. The system releases the lock
+however the process ends, so a later run knows which folders were abandoned; no process number is
+trusted (they are used again, and every container has its own). Only folders of the same user, made
+on this machine, that nobody has locked are removed; what an unfinished output was about to replace
+is put back first. Folders below the given ones are not searched.
 """
 
 import ctypes
@@ -33,271 +32,39 @@ from typing import NoReturn
 
 from bayesgram.errors import Argument, BayesgramError, UsageError
 
+OUTPUT = Argument("path")  # the parameter that names most outputs
+PROBE_BYTES = 1 << 16  # that must find room on disk before any work; not measured
+
+# Names of hidden folders: ".OUTPUT.unfinished-HOST-PROCESS-RANDOM" and
+# ".bayesgram-scratch-HOST-PROCESS-RANDOM".
+UNFINISHED_INFIX = ".unfinished-"
+SPILL_PREFIX = ".bayesgram-scratch-"
+
+# Names in a hidden folder.
 LOCK = ".lock"
-REPLACED = "replaced"
-UNFINISHED, SCRATCH = ".unfinished-", ".bayesgram-scratch-"
-ATTEMPTS = 20  # at removing what other threads still write to; at making a folder that others take for a dead one
+NEW = "new"  # the folder with the output that is being written
+REPLACED = "replaced"  # what the output is about to replace
+
+# How often to try to remove a folder to which other threads still write, or to make one that
+# other processes take for an abandoned one.
+ATTEMPTS = 20
+
+# Flags of Linux's renameat2, and its value for "relative to the working directory".
+RENAME_NOREPLACE = 1
+RENAME_EXCHANGE = 2
+AT_FDCWD = -100
+
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+# Errors that are not the fault of whoever chose the path.
+SYSTEM_FAILURES = {*DISK_FULL, errno.EIO, errno.EMFILE, errno.ENFILE}
 
 _log = logging.getLogger(__name__)
-_held: dict[Path, "TemporaryFolder"] = {}  # of this process
+
+written_paths: list[Path] = []  # the outputs that this process has put in place, in order
+_own_folders: dict[Path, "TemporaryFolder"] = {}  # the hidden folders of this process, by path
 
 
-class State(StrEnum):
-    """Whose a hidden folder is, as far as can be told."""
-
-    LEFT = "left by a run that was killed"
-    IN_USE = "in use by a run"
-    ELSEWHERE = "made on another machine"
-    UNKNOWN = "without a lock: made by an older version, or not by bayesgram"
-
-
-@dataclass(frozen=True)
-class TemporaryFolder:
-    """A folder whose name says that it is one of ours."""
-
-    path: Path
-    target: Path | None  # what an unfinished output was to become; scratch has none
-    host: str
-
-    @classmethod
-    def named(cls, path: Path) -> "TemporaryFolder | None":
-        """What a name says.
-
-        >>> TemporaryFolder.named(Path("x/.out.unfinished-laptop-12-ab_c")).target.name
-        'out'
-        >>> TemporaryFolder.named(Path("x/.bayesgram-scratch-my-laptop-12-ab_c")).host
-        'my-laptop'
-        """
-        name, mark, rest = path.name.rpartition(UNFINISHED)
-        if not mark:
-            name, mark, rest = path.name.rpartition(SCRATCH)
-        host = "-".join(rest.split("-")[:-2])
-        if mark == SCRATCH and not name:
-            return cls(path, None, host)
-        return (
-            cls(path, path.parent / name[1:], host)
-            if mark == UNFINISHED and name[1:] and name[0] == "."
-            else None
-        )
-
-    @property
-    def kind(self) -> str:
-        """In words."""
-        return "scratch" if self.target is None else "unfinished output"
-
-    def discard(self) -> None:
-        """Remove the folder, but first put back what it was about to replace."""
-        if (
-            self.target is not None
-            and (self.path / REPLACED).exists()
-            and not os.path.lexists(self.target)
-        ):
-            _put_back(self.path / REPLACED, self.target)
-        left = self.path
-        for _ in range(ATTEMPTS):
-            left = _remove(left)
-            if not left.exists():
-                return
-        _log.warning(
-            "warning: %s: can't be removed, and may be private; `bayesgram clean` tries again.",
-            left,
-        )
-
-
-def _put_back(replaced: Path, target: Path) -> None:
-    try:
-        replaced.rename(target)
-    except OSError as error:
-        raise BayesgramError(
-            f"{target}: what was there is kept in {replaced}, as it can't be moved back ({error.strerror});"
-            " `bayesgram clean --remove` tries again."
-        ) from error
-
-
-def _remove(folder: Path) -> Path:
-    """Try to, and say under which name it was left.
-
-    The lock goes last: who dies in between leaves a folder that is known to be dead, or an empty one. Under another
-    name: who made the folder a moment ago, and was taken for dead, must not find it unlocked.
-    """
-    with suppress(OSError):
-        for entry in [entry for entry in folder.iterdir() if entry.name != LOCK]:
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
-        if [entry.name for entry in folder.iterdir()] == [LOCK]:
-            with suppress(
-                OSError
-            ):  # of a disk that takes no names any more: rather removed than renamed
-                folder = folder.rename(
-                    folder.with_name(f"{folder.name[:-1]}X")
-                )  # a letter that no new name has
-            (folder / LOCK).unlink(missing_ok=True)
-        folder.rmdir()
-    return folder
-
-
-@contextmanager
-def unfinished_folder(target: Path) -> Iterator[Path]:
-    """A hidden folder beside a target, gone when the block ends."""
-    with _hidden_folder(target.parent, f".{target.name}{UNFINISHED}", target) as folder:
-        yield folder
-
-
-@contextmanager
-def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
-    """A folder in `beside` (private data stays on the disk that its owner chose), or where the system keeps such."""
-    parent = Path(tempfile.gettempdir()) if beside is None else beside
-    remove_abandoned(parent)
-    entered = False
-    try:
-        with _hidden_folder(parent, SCRATCH, None) as folder:
-            entered = True
-            yield folder
-    except OSError as error:
-        if entered:
-            raise
-        advice = (
-            "mend that" if beside else "mend that, or let the variable TMPDIR name another folder"
-        )
-        raise BayesgramError(
-            f"{parent}: nothing can be spilled to disk there ({error.strerror}); {advice}."
-        ) from error
-
-
-@contextmanager
-def _hidden_folder(parent: Path, mark: str, target: Path | None) -> Iterator[Path]:
-    """A private folder (mode 0700) that goes away with this process, also one that is told to stop."""
-    host = socket.gethostname()
-    folder, lock = _locked_folder(parent, f"{mark}{host}-{os.getpid()}-")
-    hidden = _held[folder] = TemporaryFolder(folder, target, host)
-    try:
-        yield folder
-    finally:
-        try:
-            hidden.discard()
-        finally:
-            del _held[folder]
-            os.close(lock)
-
-
-def discard_held() -> None:
-    """Remove the hidden folders of this process: for one that is told to stop."""
-    for hidden in list(_held.values()):
-        hidden.discard()
-
-
-def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder, and the descriptor of its locked lock."""
-    for _ in range(ATTEMPTS):
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        try:
-            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        except (
-            FileNotFoundError,
-            FileExistsError,
-        ):  # somebody took the empty folder for a dead one
-            continue
-        except OSError:
-            folder.rmdir()
-            raise
-        if _take(lock, folder / LOCK) is not False:
-            return folder, lock
-        os.close(lock)
-    raise OSError(0, "hidden folders are removed as soon as they are made")
-
-
-def _take(lock: int, path: Path) -> bool | None:
-    """Lock an open lock file: whether nobody else has it, and it is still there; None where files can't be locked."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    try:
-        return os.path.samestat(os.fstat(lock), path.lstat())
-    except FileNotFoundError:
-        return False
-
-
-def found_in(folder: Path) -> list[TemporaryFolder]:
-    """The hidden folders of this user in a folder, in order of their names."""
-    try:
-        named = [
-            hidden for path in sorted(folder.iterdir()) if (hidden := TemporaryFolder.named(path))
-        ]
-    except OSError:
-        return []
-    return [hidden for hidden in named if _is_own_folder(hidden.path)]
-
-
-def _is_own_folder(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-
-
-@contextmanager
-def claimed(hidden: TemporaryFolder, *, any_host: bool = False) -> Iterator[State]:
-    """What is known of a hidden folder; while the block lasts, one that was left is nobody else's."""
-    if hidden.path in _held:
-        yield State.IN_USE
-        return
-    if hidden.host != socket.gethostname() and not any_host:
-        yield State.ELSEWHERE
-        return
-    lock = _opened_lock(hidden.path)
-    if lock is None:
-        yield State.UNKNOWN
-        return
-    try:
-        yield {True: State.LEFT, False: State.IN_USE, None: State.UNKNOWN}[
-            _take(lock, hidden.path / LOCK)
-        ]
-    finally:
-        os.close(lock)
-
-
-def _opened_lock(folder: Path) -> int | None:
-    """The lock file of a folder, open; None if there is none.
-
-    An empty folder gets one: its process was killed before that, or comes too late now and makes another folder.
-    """
-    try:
-        new = not any(folder.iterdir())
-        return os.open(
-            folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if new else 0), 0o600
-        )
-    except OSError:
-        return None
-
-
-def remove_abandoned(folder: Path) -> None:
-    """Remove what killed runs of this user left in a folder; what can't be removed stays, and stops nobody."""
-    for hidden in found_in(folder):
-        with suppress(OSError, BayesgramError), claimed(hidden) as state:
-            if state is State.LEFT:
-                hidden.discard()
-
-
-NEW = "new"
-OUTPUT = Argument("path")  # as most places are named
-RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2  # of Linux's renameat2
-PROBE = 1 << 16  # bytes that must find room before any work
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-FAILURES = {
-    *FULL,
-    errno.EIO,
-    errno.EMFILE,
-    errno.ENFILE,
-}  # not the fault of whoever chose the place
-
-
-published: list[Path] = []  # by this process, so far
+# --- Writing outputs ---
 
 
 def check_writable(
@@ -306,13 +73,24 @@ def check_writable(
     force: bool,
     contents: Iterable[str] | None = None,
     inputs: Iterable[str | Path] = (),
-    room: int = PROBE,
-    option: str | Argument = OUTPUT,
+    required_bytes: int = PROBE_BYTES,
+    parameter: str | Argument = OUTPUT,
 ) -> Path:
-    """The path, if it may be written and so many bytes find room: call it before the work, and before budget is spent.
+    """Return the absolute path of an output, if it can be written; call this before the work.
 
-    It is tried, not only looked at. `contents` are the names in a folder; a file has None. `inputs` must not be lost
-    under the output. `option` is where the path was given.
+    Writing is tried, not only looked at. Call it before budget is spent.
+
+    Args:
+        path: Where the output is to be.
+        force: Whether an output that exists may be replaced.
+        contents: The names of everything in the output folder; None for a file.
+        inputs: Files and folders that must not be lost under the output.
+        required_bytes: How much must find room on disk.
+        parameter: How a message names what was given as `path`.
+
+    Raises:
+        UsageError: If something is there that may not be replaced, or the folder can't be written.
+        BayesgramError: If the disk is full or fails.
     """
     for source in inputs:
         if Path(source).exists() and Path(path).resolve() in [
@@ -320,99 +98,40 @@ def check_writable(
             *Path(source).resolve().parents,
         ]:
             raise UsageError(
-                f"{path}: would replace the input {source}; choose another ", option, "."
+                f"{path}: would replace the input {source}; choose another ", parameter, "."
             )
-    target = _free(path, force=force, contents=contents, option=option)
-    with _aside(target, option) as aside:
-        probe = os.open(aside / "probe", os.O_WRONLY | os.O_CREAT, 0o600)
+    target = _check_target(path, force=force, contents=contents, parameter=parameter)
+    with _staging_folder(target, parameter) as staging:
+        probe = os.open(staging / "probe", os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            _allocate(probe, room)
+            _allocate(probe, required_bytes)
             os.fsync(probe)
         finally:
             os.close(probe)
     return target
 
 
-def _allocate(descriptor: int, size: int) -> None:
-    """Take room on disk, by writing where the system has no call for it; a byte is written in any case."""
-    os.write(descriptor, b"\0")
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, size)
-    else:
-        os.write(descriptor, bytes(min(size, PROBE)))
-
-
-def _free(
-    path: str | Path,
-    *,
-    force: bool,
-    contents: Iterable[str] | None = None,
-    option: str | Argument = OUTPUT,
-) -> Path:
-    """The path, if nothing stands there that may not be replaced. What killed runs left around it is removed first."""
-    target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
-    remove_abandoned(target.parent)
-    if not target.parent.is_dir():
-        _refuse_parent(path, target, option)
-    if target.is_symlink() and not target.exists():
-        raise UsageError(f"{path}: is a link to nowhere; choose another ", option, ".")
-    if target.exists() and not force:
-        raise UsageError(
-            f"{path}: exists already; choose another ",
-            option,
-            ", or replace it with ",
-            Argument("force", "True"),
-            ".",
-        )
-    if target.exists() and target.is_dir() != (contents is not None):
-        raise UsageError(
-            f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another ", option, "."
-        )
-    if target.is_dir() and _holds_others(target, set(contents or ())):
-        raise UsageError(
-            f"{path}: holds files that are not ours, so it is not replaced; choose another ",
-            option,
-            ".",
-        )
-    return target
-
-
-def _refuse_parent(path: str | Path, target: Path, option: str | Argument) -> NoReturn:
-    """Nothing can be made within what is not there, or is a file."""
-    above = next(each for each in target.parents if each.exists())
-    if not above.is_dir():
-        raise UsageError(
-            f"{path}: {above} is a file, and no folder can be in it; choose another ", option, "."
-        )
-    raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
-
-
-def _holds_others(folder: Path, contents: set[str]) -> bool:
-    """Whether anything in a folder is neither of these, which may be files within folders, nor on the way to one."""
-    on_the_way = {str(above) for name in contents for above in PurePath(name).parents}
-    for entry in folder.rglob("*"):
-        inside = entry.relative_to(folder)
-        known = not contents.isdisjoint(map(str, (inside, *inside.parents)))
-        if not known and not (str(inside) in on_the_way and entry.is_dir()):
-            return True
-    return False
-
-
 @contextmanager
 def write_file_atomically(
-    path: str | Path, *, force: bool = False, option: str | Argument = OUTPUT
+    path: str | Path, *, force: bool = False, parameter: str | Argument = OUTPUT
 ) -> Iterator[Path]:
-    """A path to write to, which becomes `path` when the block ends well; `option` is where it was given."""
-    target = _free(path, force=force, option=option)
-    with _aside(target, option) as aside:
-        file = _new(aside, target)
+    """Yield a path to write to, which becomes `path` when the block ends without an error.
+
+    Args:
+        path: Where the file is to be.
+        force: Whether a file that exists is replaced.
+        parameter: How a message names what was given as `path`.
+    """
+    target = _check_target(path, force=force, parameter=parameter)
+    with _staging_folder(target, parameter) as staging:
+        file = _new_path(staging, target)
         yield file
         _flush(file)
         if force:
             file.replace(target)
         else:
             _place_new_file(file, target)
-        _flush_place(target)
+        _record_written(target)
 
 
 @contextmanager
@@ -422,12 +141,21 @@ def write_folder_atomically(
     contents: Iterable[str],
     force: bool = False,
     private: bool = False,
-    option: str | Argument = OUTPUT,
+    parameter: str | Argument = OUTPUT,
 ) -> Iterator[Path]:
-    """A folder to fill with these contents, which becomes `path` when the block ends well."""
-    target = _free(path, force=force, contents=contents, option=option)
-    with _aside(target, option) as aside:
-        folder = _new(aside, target)
+    """Yield a folder to fill, which becomes `path` when the block ends without an error.
+
+    Args:
+        path: Where the folder is to be.
+        contents: The names of everything that may be in it. A folder with anything else is not
+            replaced.
+        force: Whether a folder that exists is replaced.
+        private: Whether only this user may look into it (mode 0700).
+        parameter: How a message names what was given as `path`.
+    """
+    target = _check_target(path, force=force, contents=contents, parameter=parameter)
+    with _staging_folder(target, parameter) as staging:
+        folder = _new_path(staging, target)
         folder.mkdir()
         if private:
             folder.chmod(0o700)
@@ -435,33 +163,145 @@ def write_folder_atomically(
         for file in [*folder.rglob("*"), folder]:
             _flush(file)
         if force and target.exists():
-            _free(path, force=True, contents=contents, option=option)
-            _replace_folder(folder, target, aside / REPLACED)
+            _check_target(path, force=True, contents=contents, parameter=parameter)
+            _replace_folder(folder, target, staging / REPLACED)
         else:
             folder.rename(target)  # refuses a folder that is not empty
-        _flush_place(target)
+        _record_written(target)
 
 
-def _new(aside: Path, target: Path) -> Path:
-    """Where it is written: under its own name, which may be any, so in a folder by itself."""
-    (aside / NEW).mkdir()
-    return aside / NEW / target.name
+def _check_target(
+    path: str | Path,
+    *,
+    force: bool,
+    contents: Iterable[str] | None = None,
+    parameter: str | Argument = OUTPUT,
+) -> Path:
+    """Return the absolute path, if nothing is there that may not be replaced.
+
+    What killed runs left around it is removed first.
+    """
+    target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
+    remove_abandoned(target.parent)
+    if not target.parent.is_dir():
+        _refuse_parent(path, target, parameter)
+    if target.is_symlink() and not target.exists():
+        raise UsageError(f"{path}: is a link to nowhere; choose another ", parameter, ".")
+    if target.exists() and not force:
+        raise UsageError(
+            f"{path}: exists already; choose another ",
+            parameter,
+            ", or replace it with ",
+            Argument("force", "True"),
+            ".",
+        )
+    if target.exists() and target.is_dir() != (contents is not None):
+        kind = "folder" if target.is_dir() else "file"
+        raise UsageError(f"{path}: is a {kind}; choose another ", parameter, ".")
+    if target.is_dir() and _has_other_contents(target, set(contents or ())):
+        raise UsageError(
+            f"{path}: holds files that are not ours, so it is not replaced; choose another ",
+            parameter,
+            ".",
+        )
+    return target
+
+
+def _refuse_parent(path: str | Path, target: Path, parameter: str | Argument) -> NoReturn:
+    """Say why nothing can be made in the parent: it does not exist, or is a file."""
+    ancestor = next(parent for parent in target.parents if parent.exists())
+    if not ancestor.is_dir():
+        raise UsageError(
+            f"{path}: {ancestor} is a file, and no folder can be in it; choose another ",
+            parameter,
+            ".",
+        )
+    raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
+
+
+def _has_other_contents(folder: Path, contents: set[str]) -> bool:
+    """Return whether anything in a folder is not one of `contents`, which may be paths.
+
+    Whatever is in a folder of that name belongs to it, and so do the folders on the way to it.
+    """
+    parents = {str(parent) for name in contents for parent in PurePath(name).parents}
+    for entry in folder.rglob("*"):
+        relative = entry.relative_to(folder)
+        is_ours = not contents.isdisjoint(map(str, (relative, *relative.parents)))
+        if not is_ours and not (str(relative) in parents and entry.is_dir()):
+            return True
+    return False
+
+
+@contextmanager
+def _staging_folder(target: Path, parameter: str | Argument) -> Iterator[Path]:
+    """Yield a private folder beside the target, so that a rename suffices, and remove it after."""
+    staging = None
+    try:
+        with unfinished_folder(target) as folder:
+            staging = folder
+            yield folder
+    except OSError as error:
+        raise _writing_error(target, error, staging, parameter) from error
+
+
+def _writing_error(
+    target: Path, error: OSError, staging: Path | None, parameter: str | Argument
+) -> BayesgramError:
+    if error.errno is None:
+        reason = "no reason is known: is there enough memory?"
+    else:
+        reason = os.strerror(error.errno)
+    if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+        return UsageError(
+            f"{target}: appeared meanwhile and was not replaced; choose another ", parameter, "."
+        )
+    if staging is None and error.errno not in SYSTEM_FAILURES:
+        return UsageError(
+            f"{target}: can't be written there ({reason}); choose another ", parameter, "."
+        )
+    advice = "Free some space" if error.errno in DISK_FULL else "Mend that"
+    if staging and staging.exists():
+        leftovers = f"what was begun is in {staging}"
+    else:
+        leftovers = "nothing was left behind"
+    return BayesgramError(
+        f"{target}: writing failed ({reason}); {leftovers}. {advice}, then run it again."
+    )
+
+
+def _new_path(staging: Path, target: Path) -> Path:
+    """Return where to write: the target's own name, which may be any, in a folder of its own."""
+    (staging / NEW).mkdir()
+    return staging / NEW / target.name
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    """Take room on disk, by writing where the system has no call for it; always write a byte."""
+    os.write(descriptor, b"\0")
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        os.write(descriptor, bytes(min(size, PROBE_BYTES)))
 
 
 def _replace_folder(folder: Path, target: Path, replaced: Path) -> None:
-    """Swap the two at one stroke where the system can; else in two steps, taken back if the second fails."""
-    if _renamed(folder, target, RENAME_EXCHANGE):
+    """Swap two folders at once where the system can; else in two steps.
+
+    If the second step fails, `TemporaryFolder.discard` takes the first one back.
+    """
+    if _try_renameat2(folder, target, RENAME_EXCHANGE):
         return
     target.rename(replaced)
     folder.rename(target)
 
 
 def _place_new_file(file: Path, target: Path) -> None:
-    """Rename, but never over something that appeared meanwhile."""
-    if _renamed(file, target, RENAME_NOREPLACE):
+    """Rename a file, but never over something that appeared meanwhile."""
+    if _try_renameat2(file, target, RENAME_NOREPLACE):
         return
     try:
-        target.hardlink_to(file)  # has two names until what stands aside is removed
+        target.hardlink_to(file)  # the file has two names until the hidden folder is removed
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
@@ -470,55 +310,22 @@ def _place_new_file(file: Path, target: Path) -> None:
         file.rename(target)
 
 
-def _renamed(source: Path, target: Path, flags: int) -> bool:
-    """Whether Linux could rename in this way; an error if the target is in the way."""
-    renameat2 = (
-        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-        if sys.platform == "linux"
-        else None
-    )
-    here = -100  # AT_FDCWD: paths as they are
+def _try_renameat2(source: Path, target: Path, flags: int) -> bool:
+    """Rename with flags that only Linux has, and return whether that was possible.
+
+    Raises:
+        FileExistsError: If the target exists and the flags forbid to replace it.
+    """
+    if sys.platform != "linux":
+        return False
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False
-    if renameat2(here, os.fsencode(source), here, os.fsencode(target), flags) == 0:
+    if renameat2(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), flags) == 0:
         return True
     if ctypes.get_errno() == errno.EEXIST:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     return False
-
-
-@contextmanager
-def _aside(target: Path, option: str | Argument) -> Iterator[Path]:
-    """A private folder beside the target (so that a rename suffices), gone when the block ends."""
-    entered = None
-    try:
-        with unfinished_folder(target) as aside:
-            entered = aside
-            yield aside
-    except OSError as error:
-        raise _in_words(target, error, entered, option) from error
-
-
-def _in_words(
-    target: Path, error: OSError, aside: Path | None, option: str | Argument
-) -> BayesgramError:
-    """What kept us from writing, for the person who can mend it."""
-    why = (
-        "no reason is known: is there enough memory?"
-        if error.errno is None
-        else os.strerror(error.errno)
-    )
-    if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
-        return UsageError(
-            f"{target}: appeared meanwhile and was not replaced; choose another ", option, "."
-        )
-    if aside is None and error.errno not in FAILURES:
-        return UsageError(f"{target}: can't be written there ({why}); choose another ", option, ".")
-    advice = "Free some space" if error.errno in FULL else "Mend that"
-    left = (
-        f"what was begun is in {aside}" if aside and aside.exists() else "nothing was left behind"
-    )
-    return BayesgramError(f"{target}: writing failed ({why}); {left}. {advice}, then run it again.")
 
 
 def _flush(path: Path) -> None:
@@ -530,9 +337,12 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _flush_place(target: Path) -> None:
-    """Fsync the folder in which something took its place. If that fails, it is there all the same, and we say so."""
-    published.append(target)
+def _record_written(target: Path) -> None:
+    """Note that an output took its place, and fsync the folder in which it did.
+
+    If that fails, the output is there all the same, and the error says so.
+    """
+    written_paths.append(target)
     try:
         _flush(target.parent)
     except OSError as error:
@@ -543,3 +353,261 @@ def _flush_place(target: Path) -> None:
             Argument("force", "True"),
             ".",
         ) from error
+
+
+# --- Temporary folders of this process ---
+
+
+@contextmanager
+def unfinished_folder(target: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside a target, and remove it when the block ends."""
+    with _hidden_folder(target.parent, f".{target.name}{UNFINISHED_INFIX}", target) as folder:
+        yield folder
+
+
+@contextmanager
+def spill_folder(beside: Path | None = None) -> Iterator[Path]:
+    """Yield a hidden folder for data that does not fit in memory, and remove it afterwards.
+
+    Args:
+        beside: The folder to make it in: private data stays on the disk that its owner chose.
+            None is where the system keeps temporary files.
+    """
+    parent = Path(tempfile.gettempdir()) if beside is None else beside
+    remove_abandoned(parent)
+    is_made = False
+    try:
+        with _hidden_folder(parent, SPILL_PREFIX, None) as folder:
+            is_made = True
+            yield folder
+    except OSError as error:
+        if is_made:
+            raise
+        advice = "mend that"
+        if not beside:
+            advice += ", or let the variable TMPDIR name another folder"
+        raise BayesgramError(
+            f"{parent}: nothing can be spilled to disk there ({error.strerror}); {advice}."
+        ) from error
+
+
+def discard_own_folders() -> None:
+    """Remove the hidden folders of this process, before it stops at a signal."""
+    for hidden in list(_own_folders.values()):
+        hidden.discard()
+
+
+@contextmanager
+def _hidden_folder(parent: Path, prefix: str, target: Path | None) -> Iterator[Path]:
+    """Yield a private folder (mode 0700), which `discard_own_folders` removes too."""
+    host = socket.gethostname()
+    folder, lock = _make_locked_folder(parent, f"{prefix}{host}-{os.getpid()}-")
+    hidden = TemporaryFolder(folder, target, host)
+    _own_folders[folder] = hidden
+    try:
+        yield folder
+    finally:
+        try:
+            hidden.discard()
+        finally:
+            del _own_folders[folder]
+            os.close(lock)
+
+
+def _make_locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
+    """Return a new folder and the descriptor of its lock file, which is locked."""
+    for _ in range(ATTEMPTS):
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except (FileNotFoundError, FileExistsError):
+            continue  # somebody took the empty folder for an abandoned one
+        except OSError:
+            folder.rmdir()
+            raise
+        if _try_lock(lock, folder / LOCK) is not FolderState.IN_USE:
+            return folder, lock
+        os.close(lock)
+    raise OSError(0, "hidden folders are removed as soon as they are made")
+
+
+# --- Hidden folders that may be abandoned ---
+
+
+class FolderState(StrEnum):
+    """Who uses a hidden folder, as far as is known."""
+
+    ABANDONED = "left by a run that was killed"
+    IN_USE = "in use by a run"
+    ELSEWHERE = "made on another machine"
+    UNKNOWN = "without a lock: made by an older version, or not by bayesgram"
+
+
+@dataclass(frozen=True)
+class TemporaryFolder:
+    """A folder whose name says that it is a hidden folder of ours."""
+
+    path: Path
+    target: Path | None  # what an unfinished output was to become; None if it is for spilled data
+    host: str  # the machine on which it was made
+
+    @classmethod
+    def from_path(cls, path: Path) -> "TemporaryFolder | None":
+        """Return what the name of a folder says; None if it is not one of ours.
+
+        >>> TemporaryFolder.from_path(Path("x/.out.unfinished-laptop-12-ab_c")).target.name
+        'out'
+        >>> TemporaryFolder.from_path(Path("x/.bayesgram-scratch-my-laptop-12-ab_c")).host
+        'my-laptop'
+        """
+        name, infix, suffix = path.name.rpartition(UNFINISHED_INFIX)
+        if infix:
+            target_name = name[1:]
+            if target_name and name[0] == ".":
+                return cls(path, path.parent / target_name, _host_of(suffix))
+            return None
+        name, prefix, suffix = path.name.rpartition(SPILL_PREFIX)
+        if prefix and not name:
+            return cls(path, None, _host_of(suffix))
+        return None
+
+    @property
+    def kind(self) -> str:
+        """What the folder is for, in words."""
+        return "scratch" if self.target is None else "unfinished output"
+
+    def discard(self) -> None:
+        """Remove the folder, but first put back what it was about to replace."""
+        replaced = self.path / REPLACED
+        if self.target is not None and replaced.exists() and not os.path.lexists(self.target):
+            _put_back(replaced, self.target)
+        path = self.path
+        for _ in range(ATTEMPTS):
+            path = _remove(path)
+            if not path.exists():
+                return
+        _log.warning(
+            "warning: %s: can't be removed, and may be private; `bayesgram clean` tries again.",
+            path,
+        )
+
+
+def find_temporary_folders(folder: Path) -> list[TemporaryFolder]:
+    """Return the hidden folders of this user in a folder, in order of their names."""
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return []
+    candidates = map(TemporaryFolder.from_path, paths)
+    return [hidden for hidden in candidates if hidden and _is_folder_of_user(hidden.path)]
+
+
+@contextmanager
+def claim(hidden: TemporaryFolder, *, any_host: bool = False) -> Iterator[FolderState]:
+    """Yield the state of a hidden folder; an abandoned one is locked while the block lasts.
+
+    Args:
+        hidden: A folder that `find_temporary_folders` found.
+        any_host: Whether to look at a folder that was made on another machine, too.
+    """
+    if hidden.path in _own_folders:
+        yield FolderState.IN_USE
+        return
+    if hidden.host != socket.gethostname() and not any_host:
+        yield FolderState.ELSEWHERE
+        return
+    lock = _open_lock(hidden.path)
+    if lock is None:
+        yield FolderState.UNKNOWN
+        return
+    try:
+        yield _try_lock(lock, hidden.path / LOCK)
+    finally:
+        os.close(lock)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed runs of this user left in a folder; ignore what can't be removed."""
+    for hidden in find_temporary_folders(folder):
+        with suppress(OSError, BayesgramError), claim(hidden) as state:
+            if state is FolderState.ABANDONED:
+                hidden.discard()
+
+
+def _host_of(suffix: str) -> str:
+    """Return the host of "HOST-PROCESS-RANDOM"; a host may have hyphens."""
+    return "-".join(suffix.split("-")[:-2])
+
+
+def _is_folder_of_user(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+
+
+def _open_lock(folder: Path) -> int | None:
+    """Open the lock file of a folder; None if there is none.
+
+    An empty folder gets one: its process was killed before that, or comes too late now and makes
+    another folder.
+    """
+    try:
+        is_empty = not any(folder.iterdir())
+        creation_flags = os.O_CREAT | os.O_EXCL if is_empty else 0
+        return os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | creation_flags, 0o600)
+    except OSError:
+        return None
+
+
+def _try_lock(lock: int, path: Path) -> FolderState:
+    """Lock an open lock file, and return in which state that found the folder.
+
+    Returns:
+        ABANDONED if the lock was free, and is ours now; IN_USE if somebody else has it, or has
+        removed the file; UNKNOWN where files can't be locked.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return FolderState.IN_USE
+    except OSError:
+        return FolderState.UNKNOWN
+    try:
+        is_same_file = os.path.samestat(os.fstat(lock), path.lstat())
+    except FileNotFoundError:
+        return FolderState.IN_USE
+    return FolderState.ABANDONED if is_same_file else FolderState.IN_USE
+
+
+def _put_back(replaced: Path, target: Path) -> None:
+    try:
+        replaced.rename(target)
+    except OSError as error:
+        raise BayesgramError(
+            f"{target}: what was there is kept in {replaced}, as it can't be moved back"
+            f" ({error.strerror}); `bayesgram clean --remove` tries again."
+        ) from error
+
+
+def _remove(folder: Path) -> Path:
+    """Try to remove a folder, and return the name under which it was left if that failed.
+
+    The lock file goes last: a process that dies in between leaves a folder that is known to be
+    abandoned, or an empty one. The folder is renamed before that: the process that made it a
+    moment ago, and was taken for dead, must not find it unlocked.
+    """
+    with suppress(OSError):
+        for entry in [entry for entry in folder.iterdir() if entry.name != LOCK]:
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        if [entry.name for entry in folder.iterdir()] == [LOCK]:
+            with suppress(OSError):  # a disk that takes no new names: go on under the old one
+                # No new name ends with a capital letter.
+                folder = folder.rename(folder.with_name(f"{folder.name[:-1]}X"))
+            (folder / LOCK).unlink(missing_ok=True)
+        folder.rmdir()
+    return folder

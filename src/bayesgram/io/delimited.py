@@ -29,7 +29,7 @@ import pyarrow as pa
 from bayesgram.arrays import Bools, Bytes, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import streams
-from bayesgram.io.inputs import Source, refuse_foreign
+from bayesgram.io.inputs import Source, check_first_bytes
 from bayesgram.io.records import Chunk, Columns
 from bayesgram.io.streams import BYTE_ORDER_MARK, ByteStream, open_stream
 from bayesgram.kernels import eight_bytes, inlined, kernel
@@ -134,7 +134,7 @@ def _read_header(rest: _Rest, delimiter: int, columns: Columns) -> list[str]:
         rest.grow()
         data = rest.data.removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
         names, stop, problem = _first_row(data, delimiter)
-    refuse_foreign(rest.source, rest.data)
+    check_first_bytes(rest.source, rest.data)
     if not data:
         raise BayesgramError(
             f"{rest.source.name}: has no header row. The first row must name the columns."
@@ -147,7 +147,7 @@ def _read_header(rest: _Rest, delimiter: int, columns: Columns) -> list[str]:
         raise BayesgramError(
             f"{rest.source.name}: the header row is not valid UTF-8. Save it as UTF-8."
         )
-    columns.require(rest.source.name, header, found_in="header")
+    columns.check_present(rest.source.name, header, found_in="header")
     rest.data, rest.row = data[stop:], 1
     rest.returns_alone = rest.data.startswith(b"\r") and not rest.data.startswith(b"\r\n")
     return header

@@ -1,7 +1,7 @@
 """What files of ours have in common: JSON that is an object, tables, and a number that says which format it is.
 
-An old program refuses a new file instead of misreading it, and any program refuses a damaged one. Does not convert
-anything: a loader that reads several formats does (docs/versioning.md has the table).
+Each kind of file has one current format number (docs/versioning.md has the table). A file of any other format is
+refused instead of being misread, and so is a damaged one. Nothing is converted.
 """
 
 import json
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 
 MOST_LEVELS = 20  # of objects in objects: ours have five, and a thousand would end Python's stack
-NOT_AGAIN = "Get a copy of it from where it is kept or was published: to make it again would spend budget again."
+GET_A_COPY = "Get a copy of it from where it is kept or was published: to make it again would spend budget again."
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _levels_exceed(value: object, most: int) -> bool:
     return bool(level)
 
 
-def read_whole(path: Path) -> pa.Table:
+def read_parquet_table(path: Path) -> pa.Table:
     """The table of a Parquet file; an exception of Arrow's where two columns have the same name.
 
     That is what pq.read_table does, which also takes folders like x=1 for columns, and loads pyarrow.dataset and, where
@@ -56,7 +56,7 @@ def read_whole(path: Path) -> pa.Table:
 
 
 @contextmanager
-def damage_named(file: Path, kind: str) -> Iterator[None]:
+def explain_damage(file: Path, kind: str) -> Iterator[None]:
     """Say which file of something published can't be what was written, and what to do about it."""
     try:
         yield
@@ -65,19 +65,38 @@ def damage_named(file: Path, kind: str) -> Iterator[None]:
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(file, error) from None
-        raise BayesgramError(f"{file}: the {kind} is damaged. {NOT_AGAIN}") from None
+        raise BayesgramError(f"{file}: the {kind} is damaged. {GET_A_COPY}") from None
 
 
-def check_format(path: str | Path, kind: str, found: object, newest: int) -> int:
-    """The number that a file says, if this version knows it. A newer one is refused; what is no number is damaged.
+def check_format(
+    path: str | Path,
+    kind: str,
+    found: object,
+    current: int,
+    *,
+    remake: str = "Make it anew with this version.",
+) -> int:
+    """Return the format number that a file states, if it is the current one of its kind.
 
-    >>> check_format("counts", "a counts folder", 1, newest=1)
+    Args:
+        path: The file or folder, for the message.
+        kind: What it is, with an article.
+        found: The number that it states.
+        current: The number of the only format that this version reads.
+        remake: What to do about a file of an older format.
+
+    Raises:
+        ValueError: If the file states no whole number from 1: it is damaged.
+        UsageError: If it states another number; the message says what to do.
+
+    >>> check_format("counts", "a counts folder", 1, current=1)
     1
     """
     if type(found) is not int or found < 1:  # True is none
         raise ValueError(f"format={found!r}: a format is a whole number from 1")
-    if found > newest:
+    if found != current:
+        step = "Use a newer one." if found > current else remake
         raise UsageError(
-            f"{path}: is {kind} of format {found}; this bayesgram reads {newest}. Use a newer one."
+            f"{path}: is {kind} of format {found}; this bayesgram reads {current}. {step}"
         )
     return found

@@ -124,7 +124,7 @@ def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
     return sources
 
 
-def left_out(inputs: Sequence[str]) -> list[str]:
+def list_unread(inputs: Sequence[str]) -> list[str]:
     """What the folders and patterns among these hold and `find_sources` does not read."""
     listed = (_listed(one) for one in inputs if "://" not in one)
     return [name for found in listed if found is not None for name in found[1]]
@@ -386,7 +386,7 @@ _FIRST_BYTES: list[tuple[bytes, str, str]] = [
 ]
 
 
-def refuse_foreign(source: Source, start: bytes) -> None:
+def check_first_bytes(source: Source, start: bytes) -> None:
     """Refuse a file of text that is none, by its first bytes."""
     for first, kind, advice in _FIRST_BYTES:
         if start.startswith(first):

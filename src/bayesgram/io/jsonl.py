@@ -203,5 +203,7 @@ def _require_keys(source: Source, block: bytes, columns: Columns) -> bool:
             return True
     if first is None:
         return False
-    columns.require(source.name, list(dict.fromkeys([*first, *sorted(seen)])), found_in="keys")
+    columns.check_present(
+        source.name, list(dict.fromkeys([*first, *sorted(seen)])), found_in="keys"
+    )
     return True

@@ -43,7 +43,7 @@ _READ_BUFFER = (
 def read_parquet(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield chunks of a Parquet file; its bytes count as read in proportion to its rows."""
     with pq.ParquetFile(str(source.path), buffer_size=_READ_BUFFER, pre_buffer=False) as file:
-        columns.require_types(source.name, file.schema_arrow)
+        columns.check_types(source.name, file.schema_arrow)
         batches = file.iter_batches(_batch_rows(file.metadata), columns=columns.names)
         bytes_per_row = (source.size or 0) / max(1, file.metadata.num_rows)
         yield from _table_chunks(batches, columns, bytes_per_row)
@@ -53,7 +53,7 @@ def read_arrow(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield chunks of an Arrow file (Feather, version 2); its bytes count as read in proportion to its batches."""
     with pa.OSFile(str(source.path), "rb") as disk, pa.ipc.open_file(disk) as whole:
         schema, batches = whole.schema, whole.num_record_batches
-    columns.require_types(source.name, schema)
+    columns.check_types(source.name, schema)
     wanted = pa.ipc.IpcReadOptions(
         included_fields=[schema.get_field_index(name) for name in columns.names]
     )
@@ -92,7 +92,7 @@ def _as_binary(array: "pa.Array[Any]") -> "pa.Array[Any]":
 def read_table(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield chunks of a table in memory, without a copy where its types allow."""
     batches = _stream(source, columns)
-    columns.require_types(source.name, batches.schema)
+    columns.check_types(source.name, batches.schema)
     yield from _table_chunks(batches, columns)
 
 
@@ -149,7 +149,9 @@ def _narrow(source: Source, columns: Columns) -> Any:  # noqa: ANN401 - a table 
     if library not in ("pandas", "polars"):
         return table
     lazy = hasattr(table, "collect_schema") and hasattr(table, "collect")
-    columns.require(source.name, table.collect_schema().names() if lazy else list(table.columns))
+    columns.check_present(
+        source.name, table.collect_schema().names() if lazy else list(table.columns)
+    )
     return table.select(columns.names).collect() if lazy else table[columns.names]
 
 
@@ -163,7 +165,7 @@ logger = logging.getLogger(__name__)
 class RecordReader:
     """An iterable of `Records`. `bad_rows` fills while iterating; iterating again starts over.
 
-    Logs which sources gave no record, once. If none did and `refuse_nothing` is set, the iteration ends with an error.
+    Logs which sources gave no record, once. If none did and `require_rows` is set, the iteration ends with an error.
     """
 
     def __init__(
@@ -173,7 +175,7 @@ class RecordReader:
         *,
         skip_bad_rows: bool,
         on_progress: OnProgress | None,
-        refuse_nothing: bool = False,
+        require_rows: bool = False,
         segments: Segments | None = None,
     ) -> None:
         self.sources = sources
@@ -181,7 +183,7 @@ class RecordReader:
         self._columns = columns
         self._skip = skip_bad_rows
         self._on_progress = on_progress
-        self._refuse_nothing = refuse_nothing
+        self._refuse_nothing = require_rows
         self._segments = segments
         self._said = False
 
@@ -209,7 +211,7 @@ class RecordReader:
             if rows == 0:
                 (empty if self.bad_rows.total == bad else skipped).append(source.name)
         if self._refuse_nothing and len(empty) + len(skipped) == len(self.sources):
-            raise nothing_read(self.bad_rows)
+            raise no_rows_error(self.bad_rows)
         if not self._said:
             _say(empty, "no row in it.")
             _say(skipped, "every row was skipped.")
@@ -228,14 +230,14 @@ def read_records(
     user_column: str | None,
     skip_bad_rows: bool = False,
     on_progress: OnProgress | None = None,
-    refuse_nothing: bool = False,
+    require_rows: bool = False,
     segments: Segments | None = None,
-    warn_of_users: bool = False,
+    warn_about_users: bool = False,
 ) -> RecordReader:
     """Read texts and, where `user_column` is given, who wrote them and, where there are any, in which segment.
 
     `on_progress` gets the bytes read since its last call. `skip_bad_rows` counts bad rows instead of failing;
-    `refuse_nothing` fails if there is no other row. `warn_of_users` is for public text: a column that looks like
+    `require_rows` fails if there is no other row. `warn_about_users` is for public text: a column that looks like
     user ids is logged.
 
     >>> table = pa.table({"author": [7, 8], "body": ["red fish", "blue fish"]})
@@ -247,18 +249,18 @@ def read_records(
     if user_column is None:
         refuse_own_tables(sources)
     by = None if segments is None else segments.by
-    columns = Columns(text_column, user_column, by, warn_of_users)
+    columns = Columns(text_column, user_column, by, warn_about_users)
     return RecordReader(
         sources,
         columns,
         skip_bad_rows=skip_bad_rows,
         on_progress=on_progress,
-        refuse_nothing=refuse_nothing,
+        require_rows=require_rows,
         segments=segments,
     )
 
 
-def nothing_read(bad_rows: BadRows) -> BayesgramError:
+def no_rows_error(bad_rows: BadRows) -> BayesgramError:
     """That there is no row to work with, and why."""
     if bad_rows.by_reason:
         return BayesgramError(

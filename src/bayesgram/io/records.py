@@ -59,7 +59,7 @@ class Columns:
     text: str
     user: str | None
     by: str | None = None
-    warn_of_users: bool = False  # of public text: about a column that looks like user ids
+    warn_about_users: bool = False  # of public text: about a column that looks like user ids
     _warned_of: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +89,9 @@ class Columns:
         """The names of the columns to read."""
         return [name for name in (self.text, self.user, self.by) if name is not None]
 
-    def require(self, source: str, present: Sequence[str], *, found_in: FoundIn = "schema") -> None:
+    def check_present(
+        self, source: str, present: Sequence[str], *, found_in: FoundIn = "schema"
+    ) -> None:
         """Refuse a table without one of the columns, or with two of a name.
 
         The message lists the columns. Those of private data that stand in a header row are listed only if they are
@@ -114,7 +116,7 @@ class Columns:
 
     def warn_about(self, source: str, present: Sequence[str]) -> None:
         """Say that a public table has a column that looks like user ids; once for each name."""
-        for name in present if self.warn_of_users else ():
+        for name in present if self.warn_about_users else ():
             if name in self.names or name in self._warned_of or not looks_like_users(name):
                 continue
             self._warned_of.add(name)
@@ -124,9 +126,9 @@ class Columns:
                 *(source, name),
             )
 
-    def require_types(self, source: str, schema: pa.Schema) -> None:
+    def check_types(self, source: str, schema: pa.Schema) -> None:
         """Refuse text that is not text, and user ids that are neither text nor whole numbers."""
-        self.require(source, schema.names)
+        self.check_present(source, schema.names)
         text = schema.field(self.text).type
         if not _is_text(text):
             raise UsageError(

@@ -39,7 +39,7 @@ class Segments:
         _check_names(self.names)
 
     @classmethod
-    def of(cls, by: str, names: Sequence[str], *, other: bool = False) -> "Segments":
+    def from_names(cls, by: str, names: Sequence[str], *, other: bool = False) -> "Segments":
         """Of a list, which is not one text."""
         if isinstance(names, str):
             raise UsageError.for_argument(
@@ -70,7 +70,7 @@ class Segments:
     @property
     def fault_parts(self) -> tuple[str | Argument, ...]:
         """The same as parts of an error."""
-        listed = shown(self.names)
+        listed = format_names(self.names)
         return (
             f"{self.by!r} is none of the segments ({listed}), and ",
             Argument("other"),
@@ -82,13 +82,13 @@ class Segments:
         return {"by": self.by, "names": list(self.names), "other": self.other}
 
 
-def shown(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
 
-def read_names(text: str) -> list[str]:
+def parse_names(text: str) -> list[str]:
     """The names in a list with commas, or in a file with one on each line.
 
     What looks like a path and is none is not taken for a segment: nobody would be in it.

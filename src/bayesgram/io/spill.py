@@ -1,7 +1,7 @@
 """Arrays that are spilled to disk: what would not fit in memory is written in parts and read back part by part.
 
 A scratch folder (`files/temporary.py`) is private, and goes away with the process or with a later run. Where a table is
-too large to be asked at any place, `looked_up` and `combined` deal out what is asked, or brought, to parts of it, and
+too large to be asked at any place, `partitioned_lookup` and `partitioned_reduce` deal out what is asked, or brought, to parts of it, and
 take one part at a time. `Chunks` and `ArrayBlocks` are for what is either in memory or on disk as a whole.
 """
 
@@ -221,7 +221,7 @@ def spans(size: int, rows: int) -> Iterator[tuple[int, int]]:
     return ((first, min(first + rows, size)) for first in range(0, size, rows))
 
 
-def looked_up(
+def partitioned_lookup(
     asked: Iterable[Integers], edges: Integers, opened: Callable[[int], Answering], folder: Path
 ) -> Iterator[NDArray[Any]]:
     """The answers to keys, block by block and in the order in which they are asked.
@@ -248,10 +248,10 @@ def looked_up(
                 answers.add_to(number, [answer(keys)])
             nothing = answer(np.zeros(0, np.int64))
             del answer
-        yield from in_asked_order((part for (part,) in read_columns(parts, 1)), answers, nothing)
+        yield from restore_order((part for (part,) in read_columns(parts, 1)), answers, nothing)
 
 
-def in_asked_order(
+def restore_order(
     asked: Iterable[NDArray[Any]], answers: SpillBuckets, nothing: NDArray[Any]
 ) -> Iterator[NDArray[Any]]:
     """Answers that were found part by part, back in the order of the questions, block by block.
@@ -269,7 +269,7 @@ def in_asked_order(
         yield block
 
 
-def combined(
+def partitioned_reduce(
     brought: Iterable[tuple[Integers, NDArray[Any]]],
     size: int,
     rows: int,

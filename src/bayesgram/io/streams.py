@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.errors import BayesgramError
-from bayesgram.io.inputs import Source, refuse_foreign
+from bayesgram.io.inputs import Source, check_first_bytes
 from bayesgram.io.records import Chunk, as_bytes
 
 _PACKED_BYTES = 1 << 16  # read at a time
@@ -112,7 +112,7 @@ def line_blocks(stream: ByteStream, source: Source) -> Iterator[bytes]:
     pending, size, line, mark = [b""], 0, 1, BYTE_ORDER_MARK
     while data := stream.content.read(BLOCK_BYTES):
         if mark and len(pending) == 1:
-            refuse_foreign(source, data)
+            check_first_bytes(source, data)
         cut = data.rfind(b"\n") + 1
         if cut:
             block = b"".join([*pending, data[:cut]])

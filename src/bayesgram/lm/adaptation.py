@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.lm.interpolation import likeliest_weights
@@ -37,8 +37,8 @@ from bayesgram.lm.scoring import (
     scored,
 )
 from bayesgram.lm.trie import UNKNOWN
-from bayesgram.releases.provenance import Ingredient, label_of, unique_ingredients
-from bayesgram.releases.release import Fingerprinted, Release, check_vocabulary
+from bayesgram.releases.provenance import Ingredient, combined_label, unique_ingredients
+from bayesgram.releases.release import Release, VocabularyIdentity, check_vocabulary
 from bayesgram.text.ngrams import END
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -49,7 +49,7 @@ LEAST_RATIO = 1e-4  # of θ/π: a θ of 0 is noise, and has no logarithm
 STRENGTHS = np.linspace(0.0, 1.5, 31)  # that `tune` tries
 
 
-class PublicTable(Fingerprinted, Protocol):
+class PublicTable(VocabularyIdentity, Protocol):
     """Public n-grams and their distribution, order by order: a `Vocabulary` is one."""
 
     @property
@@ -121,7 +121,7 @@ class Adapted:
     @property
     def label(self) -> str:
         """The weakest label of everything that it was made from."""
-        return label_of(self.ingredients)
+        return combined_label(self.ingredients)
 
     @property
     def words(self) -> Sequence[str]:
@@ -155,7 +155,7 @@ class Adapted:
         return best_words(self, words, k)
 
 
-@checked
+@check_arguments
 def adapt(
     scorer: Scorer,
     release: Release,
@@ -207,7 +207,7 @@ def adapt(
     return Adapted(scorer, lifts, tokenizer, model, float(strength), float(share), ingredients)
 
 
-@checked
+@check_arguments
 def tune(adapted: Adapted, texts: str | Iterable[str]) -> Adapted:
     """The same with the β and λ under which public texts are likeliest; the scorer is asked once for each context.
 

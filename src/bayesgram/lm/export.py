@@ -22,7 +22,7 @@ from bayesgram.errors import BayesgramError, check_int
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.lm.adaptation import WordLifts
 from bayesgram.lm.language_model import expected_counts
-from bayesgram.releases.provenance import COLUMN, origin_column
+from bayesgram.releases.provenance import ORIGIN_COLUMN, encode_origins
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import END, START
 
@@ -34,10 +34,10 @@ def release_table(release: Release) -> pa.Table:
     known = "expected_counts" in release.card.details
     counts: Floats = expected_counts(release) if known else release.probabilities * PER_MILLION
     columns = {"ngram": release.ngrams, "probability": release.probabilities, "count": counts}
-    if release.deviations is not None:
-        columns["standard_deviation"] = release.deviations
-    if release.discovered is not None:
-        columns[COLUMN] = origin_column(release.discovered)
+    if release.probability_std is not None:
+        columns["standard_deviation"] = release.probability_std
+    if release.discovered_mask is not None:
+        columns[ORIGIN_COLUMN] = encode_origins(release.discovered_mask)
     metadata = {
         "bayesgram.claim": release.card.claim,
         "bayesgram.count": "expected" if known else "per million",

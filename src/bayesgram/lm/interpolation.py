@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.kernels import kernel
@@ -53,7 +53,7 @@ MOST_STEPS = 1000  # of EM
 CLOSE_ENOUGH = 1e-7  # EM stops where no weight moves by more
 
 
-@checked
+@check_arguments
 def interpolate(
     models: Sequence[LanguageModel], weights: Sequence[float] | Floats | None = None
 ) -> LanguageModel:
@@ -73,7 +73,7 @@ def interpolate(
     used = [model for share, model in zip(shares.tolist(), models, strict=True) if share > 0]
     provenance = Provenance()
     for model in used:
-        provenance = provenance.joined(model.provenance)
+        provenance = provenance.merge(model.provenance)
     about: dict[str, Any] = {"interpolated": parts, **made_from_told(provenance)}
     boundaries = any(model.tokenizer.boundaries for model in models)
     tokenizer = replace(models[0].tokenizer, boundaries=boundaries)

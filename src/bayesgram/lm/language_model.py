@@ -41,7 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Bytes, Floats, Ids
 from bayesgram.errors import UsageError, check_int
 from bayesgram.lm.estimate import estimate, smaller
@@ -55,11 +55,11 @@ from bayesgram.releases.provenance import (
     DiscoveryClaim,
     Ingredient,
     Provenance,
+    combined_label,
     ingredients_from_json,
-    label_of,
     unique_ingredients,
 )
-from bayesgram.releases.release import CARD, Release
+from bayesgram.releases.release import CARD_FILE, Release
 from bayesgram.text.ngrams import END
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, chunks
@@ -222,7 +222,7 @@ class LanguageModel:
     )  # how words are written that are not in lower case (`casing`)
 
     @classmethod
-    @checked
+    @check_arguments
     def from_release(cls, release: Release, *, prune: int | None = None) -> "LanguageModel":
         """The model of a release by itself; `prune` is how many n-grams, of all orders together, may stay.
 
@@ -261,12 +261,12 @@ class LanguageModel:
     def provenance(self) -> Provenance:
         """What it is from, beside public text; which of its n-grams were discovered is not known."""
         claims = tuple(DiscoveryClaim(**claim) for claim in self.about.get("discoveries", []))
-        return Provenance.of(self.ingredients, claims)
+        return Provenance.from_ingredients(self.ingredients, claims)
 
     @property
     def label(self) -> str:
         """The weakest label of everything that it was made from; public text weakens nothing."""
-        return label_of(self.ingredients)
+        return combined_label(self.ingredients)
 
     @property
     def order(self) -> int:
@@ -290,12 +290,12 @@ class LanguageModel:
             repr(self), {"n-grams": sizes, "tokenizer": self.tokenizer.name, **told}.items()
         )
 
-    @checked
+    @check_arguments
     def score(self, sentence: str | Sequence[str]) -> float:
         """log10 of the probability of a text, its sentence ends included; a list of words is one sentence."""
         return float(self.trie.walk(self._numbers(sentence))[0].sum())
 
-    @checked
+    @check_arguments
     def score_words(self, sentence: str | Sequence[str]) -> list[WordScore]:
         """log10 of each word's probability after the words before it; </s> is where a sentence ends."""
         stream = self._numbers(sentence)
@@ -309,7 +309,7 @@ class LanguageModel:
         )
         return [WordScore(*row) for row in rows]
 
-    @checked
+    @check_arguments
     def perplexity(self, texts: str | Iterable[str]) -> float:
         """10 to the mean −log10 probability of all words and sentence ends of these texts."""
         given = [texts] if isinstance(texts, str) else list(texts)
@@ -330,7 +330,7 @@ class LanguageModel:
             total, size = total + float(scores.sum()), size + scores.size
         return total, size
 
-    @checked
+    @check_arguments
     def predict(
         self,
         context: str | Sequence[str],
@@ -351,7 +351,7 @@ class LanguageModel:
         found = self._expected(sentences, self.tokenizer.begun(typed), k, cache)
         return self.written(found, sentences, typed) if capitals else found
 
-    @checked
+    @check_arguments
     def suggest(
         self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True
     ) -> list[Prediction]:
@@ -469,7 +469,7 @@ class LanguageModel:
         """The bytes of a model folder of it."""
         return size_on_disk(self.opened)
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model folder: arrays that `load` maps into memory."""
         write_model(path, self.opened, force=force)
@@ -479,7 +479,7 @@ class LanguageModel:
         fill_folder(folder, self.opened)
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path) -> "LanguageModel":
         """Map a model folder into memory."""
         if (Path(path) / PUBLIC).is_file():
@@ -491,7 +491,7 @@ class LanguageModel:
         return cls(opened.trie, Tokenizer.from_name(opened.tokenizer), opened.about, opened.casing)
 
     @classmethod
-    @checked
+    @check_arguments
     def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":
         """A release folder (the model is built), a model folder, or an ARPA file, which says no tokenizer.
 
@@ -504,7 +504,7 @@ class LanguageModel:
             return read_arpa(folder, tokenizer=tokenizer or Tokenizer())
         found = (
             cls.from_release(Release.load(folder))
-            if (folder / CARD).is_file()
+            if (folder / CARD_FILE).is_file()
             else cls.load(folder)
         )
         return replace(found, tokenizer=found.tokenizer.known_by(tokenizer))
@@ -516,7 +516,7 @@ def made_from_told(provenance: Provenance) -> dict[str, Any]:
     listed = unique_ingredients([*provenance.ingredients, *(claim.ingredient for claim in claims)])
     if not listed:
         return {}
-    told = {MADE_FROM: [asdict(each) for each in listed], "label": label_of(listed)}
+    told = {MADE_FROM: [asdict(each) for each in listed], "label": combined_label(listed)}
     return {**told, "discoveries": [asdict(claim) for claim in claims]} if claims else told
 
 

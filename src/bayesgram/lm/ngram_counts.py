@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.errors import BayesgramError
-from bayesgram.io.spill import Answering, Column, combined, looked_up, spans
+from bayesgram.io.spill import Answering, Column, partitioned_lookup, partitioned_reduce, spans
 from bayesgram.kernels import kernel
 from bayesgram.lm.packed import Words, bits_for
 from bayesgram.lm.trie import MOST_NODES, find_special
@@ -312,7 +312,7 @@ class Counts:
             first = number * rows
             return partial(_values_at, values.read(first, min(first + rows, values.size)), first)
 
-        return looked_up(asked, np.arange(0, values.size, rows), part, self.folder)
+        return partitioned_lookup(asked, np.arange(0, values.size, rows), part, self.folder)
 
     def to_suffixes(
         self,
@@ -326,7 +326,9 @@ class Counts:
         below, suffix = self.levels[order - 2].size, self.levels[order - 1].suffix
         pairs = zip(suffix.spans(self.rows), brought, strict=True)
         rows = self.part_rows(order - 1)
-        return combined(pairs, below, rows, combine=combine.at, nothing=nothing, folder=self.folder)
+        return partitioned_reduce(
+            pairs, below, rows, combine=combine.at, nothing=nothing, folder=self.folder
+        )
 
     def _add_words(self, parts: Iterable[Part], rows: Column) -> None:
         """Order 1: all words, in their order, and how often they occur."""
@@ -396,7 +398,7 @@ class Counts:
             return partial(_places_of, keys, block.nodes[0])
 
         edges = np.array([block.contexts[0] for block in parts]) * words
-        return looked_up(asked, edges, part, self.folder)
+        return partitioned_lookup(asked, edges, part, self.folder)
 
 
 def _values_at(values: NDArray[Any], first: int, places: Integers) -> NDArray[Any]:

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, published
+from bayesgram.io.atomic import check_writable, written_paths
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.base import (
     Randomness,
@@ -40,20 +40,20 @@ from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.privacy.thresholds import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
-from bayesgram.privacy.unit import THESE_DATA, check_unit
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.candidates import (
-    Bound,
     CandidateLists,
+    CandidateRounds,
     Candidates,
-    Rounds,
+    ContributionBound,
     list_candidates,
     sum_candidates,
 )
 from bayesgram.private.clipping import UNITS
-from bayesgram.private.public_row_check import PublicRowCheck, compared
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.private.public_row_check import PublicRowCheck, check_records
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.discovered_ngrams import CONTENTS, MECHANISM, Discovery
-from bayesgram.public.vocabulary import MEMORY, Vocabulary, extended
+from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, extend_vocabulary
 from bayesgram.releases.card import Card
 from bayesgram.releases.provenance import DiscoveryClaim, unproved_sentence, weakest_label
 from bayesgram.text.ngrams import END, START, ngram_orders
@@ -97,7 +97,7 @@ class Settings:
         **others: Any,  # noqa: ANN401 - other fields
     ) -> "Settings":
         """For a vocabulary: orders that it does not list are refused, as all of their n-grams would be new."""
-        listed = [part.order for _, part in vocabulary.parts]
+        listed = [part.order for _, part in vocabulary.by_order]
         wanted = tuple(sorted(set(orders))) if orders else tuple(listed)
         if not set(wanted) <= set(listed):
             raise UsageError.for_argument(
@@ -124,11 +124,13 @@ class Settings:
 class PrivateText(Protocol):
     """Where private text is, and what it is asked for: candidates of these orders, by what public text says of them."""
 
-    def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
+    def sums(
+        self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
+    ) -> Candidates:
         """One round: all users' candidates, added up exactly."""
 
     def lists(
-        self, public: PublicText, orders: Sequence[int], most: int
+        self, public: PublicTextModel, orders: Sequence[int], most: int
     ) -> AbstractContextManager[CandidateLists]:
         """Several rounds: all users' lists, which are there as long as the block lasts."""
 
@@ -140,23 +142,25 @@ class LocalText:
     records: Iterable[Records]
     memory: int
 
-    def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
+    def sums(
+        self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
+    ) -> Candidates:
         """One round."""
         return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
 
     def lists(
-        self, public: PublicText, orders: Sequence[int], most: int
+        self, public: PublicTextModel, orders: Sequence[int], most: int
     ) -> AbstractContextManager[CandidateLists]:
         """Several rounds."""
         return list_candidates(self._compared(public), public, orders, most, memory=self.memory)
 
-    def _compared(self, public: PublicText) -> Iterable[Records]:
+    def _compared(self, public: PublicTextModel) -> Iterable[Records]:
         """The records; a warning follows the last of them if many rows were public text.
 
         An error would be an output of the discovery that no noise covers.
         """
-        check = PublicRowCheck.of(public.vocabulary, allow_public=True)
-        return compared(self.records, public.vocabulary.tokenizer, check)
+        check = PublicRowCheck.from_vocabulary(public.vocabulary, allow_public=True)
+        return check_records(self.records, public.vocabulary.tokenizer, check)
 
 
 @dataclass(frozen=True)
@@ -174,12 +178,12 @@ class DiscoveryMechanism:
         return weakest_label(Guarantee.PROVED, [each.label for each in vocabulary.ingredients])
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> ContributionBound:
         """What users' text is asked for."""
-        return Bound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
+        return ContributionBound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
 
     def measure(
-        self, text: PrivateText, public: PublicText, noise: NoiseSource, reserve: Reserve
+        self, text: PrivateText, public: PublicTextModel, noise: NoiseSource, reserve: Reserve
     ) -> Found:
         """What exceeds the level, and its noisy weight: all that private text is asked for.
 
@@ -219,7 +223,7 @@ class DiscoveryMechanism:
         """The noisy sums of all rounds together, block by block; of what was dropped, the lowest number there is."""
         rounds = self.settings.rounds
         course = RoundSchedule(self.threshold.multiplier, self.threshold.level)
-        users = Rounds(lists)
+        users = CandidateRounds(lists)
         noisy = lists.values("noisy")
         weights = lists.values("weights")
         for block, (first, last) in enumerate(lists.blocks):
@@ -244,7 +248,7 @@ class DiscoveryMechanism:
         self,
         ngrams: pa.LargeStringArray,
         weights: Floats,
-        public: PublicText,
+        public: PublicTextModel,
         *,
         seeded: bool,
         unit: str | None = None,
@@ -270,7 +274,7 @@ class DiscoveryMechanism:
             unit=unit,
             fingerprint=_fingerprint(ngrams, weights),
         )
-        vocabulary = extended(public.vocabulary, ngrams, logs, claim)
+        vocabulary = extend_vocabulary(public.vocabulary, ngrams, logs, claim)
         return Discovery(ngrams, weights, logs, self.threshold.multiplier, card, vocabulary)
 
     def _card(self, vocabulary: Vocabulary, *, seeded: bool) -> Card:
@@ -289,7 +293,7 @@ class DiscoveryMechanism:
                 "smallest_weight": SMALLEST,
                 "failure_probability": self.threshold.failure,
             },
-            vocabulary=vocabulary.described,
+            vocabulary=vocabulary.card_details,
             seeded=seeded,
         )
 
@@ -311,7 +315,7 @@ def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools
     return rows
 
 
-@checked
+@check_arguments
 def discover(
     inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or PrivateText
     vocabulary: Vocabulary,
@@ -328,7 +332,7 @@ def discover(
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
     seed: int | None = None,
     ledger: Ledger | None = None,
     output: str | Path | None = None,
@@ -339,7 +343,7 @@ def discover(
 
     Args:
         inputs: Private text: files, folders, globs or tables. Text on a cluster is a
-            `bayesgram.spark.discovery.SparkText`, which knows its columns, and is asked in one round.
+            `bayesgram.spark.discovery.SparkPrivateText`, which knows its columns, and is asked in one round.
         vocabulary: The public vocabulary; what it lists is not found again.
         budget: ε and δ; or give `epsilon` and `delta`.
         epsilon: ε, in place of `budget`.
@@ -377,7 +381,7 @@ def discover(
             inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows
         )
         text = LocalText(records, memory)
-    public = PublicText.of(vocabulary, model)
+    public = PublicTextModel.from_vocabulary(vocabulary, model)
     told: dict[str, Any] = {
         "seed": seed,
         "ledger": ledger,
@@ -390,7 +394,7 @@ def discover(
 
 def discover_in(
     text: PrivateText,
-    public: PublicText,
+    public: PublicTextModel,
     settings: Settings,
     budget: Budget,
     *,
@@ -432,7 +436,7 @@ def discover_in(
             ", the folder to save it in.",
         )
     entries: list[int] = []
-    saved_before = len(published)
+    saved_before = len(written_paths)
 
     def reserve() -> None:
         if output is not None:
@@ -444,14 +448,14 @@ def discover_in(
                 "delta": budget.delta,
                 "output": str(output),
             }
-            told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or THESE_DATA}
+            told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or DEFAULT_UNIT}
             entries.append(ledger.reserve(mechanism.threshold.spend, told))
             if on_reserved is not None:
                 on_reserved(entries[0])
 
     try:
         ngrams, weights = mechanism.measure(text, public, chance.noise, reserve)
-        charged = None if ledger is None else ledger.as_charged(entries[0])
+        charged = None if ledger is None else ledger.charge_details(entries[0])
         found = mechanism.found(
             ngrams, weights, public, seeded=chance.noise.seeded, unit=unit, ledger=charged
         )
@@ -460,7 +464,7 @@ def discover_in(
             found.save(output, force=force)
     except BaseException as error:
         if entries and ledger is not None:
-            saved = len(published) > saved_before
+            saved = len(written_paths) > saved_before
             error.add_note(
                 failure_note(ledger, entries[0], output or "", saved=saved, what="discovery")
             )
@@ -494,7 +498,7 @@ def discovery_mechanism(
             Argument("ledger"),
             ".",
         )
-    ledger.check_unit(unit or THESE_DATA)
+    ledger.check_unit(unit or DEFAULT_UNIT)
     check_published(ledger, vocabulary.ingredients)
     return DiscoveryMechanism(
         settings, budget, settings.calibrated(budget, ledger.check_discovery())

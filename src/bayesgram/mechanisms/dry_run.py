@@ -19,8 +19,8 @@ from bayesgram.mechanisms.base import (
 from bayesgram.privacy.accounting import Spend, gaussian_left, pure_left
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_io import Contents
-from bayesgram.privacy.unit import THESE_DATA
+from bayesgram.privacy.ledger_io import LedgerContents
+from bayesgram.privacy.unit import DEFAULT_UNIT
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -35,7 +35,7 @@ class DryRun:
     delta: float | None
     unit: str
     spend: Spend | None  # where it is PROVED
-    ledger: Contents | None = None  # as it is now
+    ledger: LedgerContents | None = None  # as it is now
 
     @property
     def left(self) -> tuple[float, float] | None:
@@ -98,4 +98,4 @@ def dry_run(
         spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
     seeded = seed is not None and epsilon is not None
     label = (Guarantee.NONE if seeded else label_of_release(mechanism, vocabulary)).name
-    return DryRun(mechanism.name, label, epsilon, delta, unit or THESE_DATA, spend, contents)
+    return DryRun(mechanism.name, label, epsilon, delta, unit or DEFAULT_UNIT, spend, contents)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.cores import parallel_map
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.planning.simulation import (
@@ -34,9 +34,9 @@ from bayesgram.privacy.accounting import Spend, fits, gaussian_left
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_io import Contents
+from bayesgram.privacy.ledger_io import LedgerContents
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import weaknesses
+from bayesgram.releases.card import find_weaknesses
 
 STEPS = (
     10,
@@ -126,7 +126,7 @@ class Shares:
         check_int("releases", self.releases, 1, MOST_RELEASES, "how many releases share the budget")
 
     @classmethod
-    def of_ledger(cls, contents: Contents, releases: int = 1) -> "Shares":
+    def of_ledger(cls, contents: LedgerContents, releases: int = 1) -> "Shares":
         """What a ledger has left; one that has nothing left is refused."""
         if not contents.budget.delta:
             raise UsageError(
@@ -335,7 +335,7 @@ class Plan:
         epsilon = self.epsilon or min(row.epsilon for row in self.rows)
         return [
             str(weakness)
-            for weakness in weaknesses(
+            for weakness in find_weaknesses(
                 epsilon, self.delta, round(self.assumed.users * self.segments)
             )
         ]
@@ -358,7 +358,7 @@ class Plan:
         }
 
 
-@checked
+@check_arguments
 def plan(
     vocabulary: Vocabulary,
     *,

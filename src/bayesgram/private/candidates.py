@@ -13,7 +13,7 @@ What one user adds has an L2 norm of at most B = UNITS, exactly, in integers. Su
 
 Several rounds: all users' lists are kept, as every round asks them again with other weights.
 
-In:  users' candidates.   Out: `CandidateLists`, whose `Rounds` add up what all users give.
+In:  users' candidates.   Out: `CandidateLists`, whose `CandidateRounds` add up what all users give.
 What one user adds in a round has an L2 norm of at most B = UNITS, exactly, in integers. It is a
 function of that user's text, of public weights, and of noisy answers if there were any before.
 
@@ -24,7 +24,7 @@ what people wrote. Candidates have the same numbers, order and sums there, to th
   text. Equal windows meet in one file, where they are compared token by token, and files follow
   one another in the order of hashes. So candidates are numbered file by file.
 - In a round, candidates are taken in blocks of successive numbers. Pairs of a user and a candidate
-  ask the blocks for weights, and bring them units, through files (`looked_up` and `combined` in
+  ask the blocks for weights, and bring them units, through files (`partitioned_lookup` and `partitioned_reduce` in
   `files.scratch`).
 
 Memory then is that of a chunk of pairs, of a bucket and of a block, which are at least 1/128 of
@@ -41,26 +41,26 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers, Singles
-from bayesgram.cores import CORES, streamed
+from bayesgram.cores import CORES, parallel_imap
 from bayesgram.io import Records
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import (
     Answering,
     ArrayBlocks,
     Chunks,
     Column,
     SpillBuckets,
-    combined,
-    in_asked_order,
-    looked_up,
+    partitioned_lookup,
+    partitioned_reduce,
+    restore_order,
     spans,
 )
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.clipping import UNITS
-from bayesgram.private.counts import user_blocks
-from bayesgram.private.streaming import PIECE, WholeUsers, read_user_text
-from bayesgram.public.candidate_weights import Novelty, PublicText
-from bayesgram.public.top_ngrams import joined_tokens
+from bayesgram.private.counts import split_users
+from bayesgram.private.streaming import PIECE_SIZE, UserTokens, read_user_text
+from bayesgram.public.candidate_weights import CandidateWeigher, PublicTextModel
+from bayesgram.public.top_ngrams import join_tokens
 from bayesgram.text.ngram_tables import WindowNumbers, WindowTable
 from bayesgram.text.ngrams import BUCKETS, ngram_orders, spill
 from bayesgram.text.strings import StringTable
@@ -86,7 +86,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UserCandidates:
+class CandidateStream:
     """All users' candidates, to be gone through once. Private."""
 
     tokens: StringTable
@@ -100,40 +100,40 @@ class UserCandidates:
 @contextmanager
 def collect_candidates(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     most: int,
     *,
     memory: int,
     cores: int = CORES,
-) -> Iterator[UserCandidates]:
+) -> Iterator[CandidateStream]:
     """Read everything, and find what each user has; `memory` is for text that waits."""
-    with scratch_folder() as scratch:
-        tokens, cut = public.numbered(), public.vocabulary.tokenizer
+    with spill_folder() as scratch:
+        tokens, cut = public.new_token_table(), public.vocabulary.tokenizer
         text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
-        yield UserCandidates(
+        yield CandidateStream(
             tokens,
             scratch,
-            _kept(text, public.novelty(tokens, orders), tokens.hashes(), most, cores),
+            _kept(text, public.candidate_weigher(tokens, orders), tokens.hashes(), most, cores),
         )
 
 
 def _kept(
-    text: Iterable[WholeUsers], novelty: Novelty, hashes: Hashes, most: int, cores: int
+    text: Iterable[UserTokens], novelty: CandidateWeigher, hashes: Hashes, most: int, cores: int
 ) -> Iterator[Kept]:
     """The heaviest candidates of all users, some users at a time. `hashes` are of the tokens' texts."""
     orders = np.array(novelty.orders, np.int64)
 
-    def keep(users: WholeUsers) -> Kept:
-        weights = novelty.weights(users.tokens)
+    def keep(users: UserTokens) -> Kept:
+        weights = novelty.log_weights(users.tokens)
         which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
         return Kept(users.tokens, which, ends, weights[which, ends], sizes)
 
-    return streamed(
+    return parallel_imap(
         keep,
         text,
         size=lambda users: users.tokens.size,
-        room=BATCH_SIZE * PIECE * cores,
+        max_pending=BATCH_SIZE * PIECE_SIZE * cores,
         cores=cores,
     )
 
@@ -315,7 +315,7 @@ SMALLEST_TABLE = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)
-class Bound:
+class ContributionBound:
     """What one user can add in one round, and what is dropped of all of them together. All public."""
 
     most: int  # m: candidates of a user
@@ -377,22 +377,24 @@ class CandidateSums:
 
 def sum_candidates(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
-    bound: Bound,
+    bound: ContributionBound,
     *,
     memory: int,
 ) -> Candidates:
     """All users' candidates of these orders, added up exactly."""
     parts = [(pa.array([], pa.large_string()), np.zeros(0, np.int64))]
-    return in_order([*parts, *sums_as_texts(records, public, orders, bound, memory=memory)])
+    return in_order(
+        [*parts, *iterate_candidate_sums(records, public, orders, bound, memory=memory)]
+    )
 
 
-def sums_as_texts(
+def iterate_candidate_sums(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
-    bound: Bound,
+    bound: ContributionBound,
     *,
     memory: int,
     cores: int = CORES,
@@ -404,10 +406,10 @@ def sums_as_texts(
         known, scratch = len(found.tokens), found.scratch
         sums = CandidateSums(orders, tokens=known, scratch=scratch, memory=memory // 2, cores=cores)
         for kept in found.kept:
-            sums.add(kept, one_round(kept.sizes, kept.logs, bound.smallest))
+            sums.add(kept, single_round_units(kept.sizes, kept.logs, bound.smallest))
         tokens = found.tokens.strings()
         for rows, units in sums.reaching(bound.floor):
-            yield joined_tokens(rows, tokens), units
+            yield join_tokens(rows, tokens), units
 
 
 def in_order(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidates:
@@ -424,7 +426,7 @@ def in_order(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidate
 
 
 @kernel
-def one_round(sizes: Integers, logs: Floats, smallest: int) -> Integers:
+def single_round_units(sizes: Integers, logs: Floats, smallest: int) -> Integers:
     """What every user gives, Σ units² ≤ B²: the heaviest first, as many as are not below the smallest; 0 the others."""
     units = np.zeros(logs.size, np.int64)
     first = np.int64(0)
@@ -516,7 +518,7 @@ class CandidateLists:
         orders = np.count_nonzero(windows, axis=1)
         texts = [pa.array([], pa.large_string())]
         texts += [
-            joined_tokens(windows[orders == order, :order] - 1, self._tokens)
+            join_tokens(windows[orders == order, :order] - 1, self._tokens)
             for order in np.unique(orders)
         ]
         back = np.empty(orders.size, np.int64)
@@ -524,7 +526,7 @@ class CandidateLists:
         return pa.concat_arrays(texts).take(pa.array(back))
 
 
-class Rounds:
+class CandidateRounds:
     """Everybody's lists while rounds go on, without the candidates that were dropped on the way."""
 
     def __init__(self, lists: CandidateLists) -> None:
@@ -543,7 +545,7 @@ class Rounds:
                 gets nothing in this round and in those that follow.
         """
         lists = self._lists
-        return combined(
+        return partitioned_reduce(
             self._contributions(weights),
             len(lists),
             lists.block_size,
@@ -566,9 +568,9 @@ class Rounds:
         kept = Chunks(lists.scratch / f"users-{self._begun}" if lists.on_disk else None, columns=2)
         asked = (candidates for _, candidates in self._users)
         for (sizes, candidates), own in zip(
-            self._users, looked_up(asked, edges, opened, lists.scratch), strict=True
+            self._users, partitioned_lookup(asked, edges, opened, lists.scratch), strict=True
         ):
-            left_sizes, left, left_weights = without_dropped(sizes, candidates, own)
+            left_sizes, left, left_weights = remove_dropped(sizes, candidates, own)
             kept.add([left_sizes, left])
             yield left, round_units(left_sizes, left_weights)
         if self._begun > 1:  # the first are those of the lists, which may be asked by others
@@ -578,7 +580,12 @@ class Rounds:
 
 @contextmanager
 def list_candidates(
-    records: Iterable[Records], public: PublicText, orders: Sequence[int], most: int, *, memory: int
+    records: Iterable[Records],
+    public: PublicTextModel,
+    orders: Sequence[int],
+    most: int,
+    *,
+    memory: int,
 ) -> Iterator[CandidateLists]:
     """Read all text and list what each user has.
 
@@ -589,13 +596,13 @@ def list_candidates(
         most: How many candidates a user has at the most.
         memory: Bytes for text and lists; what they do not hold is on disk while the block lasts.
     """
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         yield _read(records, public, orders, most, scratch, memory).numbered(memory)
 
 
 def _read(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     most: int,
     scratch: Path,
@@ -608,7 +615,7 @@ def _read(
             windows = _windows_of(kept, orders)
             logs = kept.logs.astype(np.float32)
             starts = np.append(0, np.cumsum(kept.sizes))
-            for first, last in user_blocks(starts, int(starts[-1]) // PAIRS_AT_ONCE + 1):
+            for first, last in split_users(starts, int(starts[-1]) // PAIRS_AT_ONCE + 1):
                 pairs = slice(starts[first], starts[last])
                 if starts[last] > starts[first]:
                     lists.add(kept.sizes[first:last], windows[pairs], logs[pairs])
@@ -742,7 +749,7 @@ class WindowLists:
             log_weights.add(weights)
         users = Chunks(self._scratch / "users", columns=2)
         asked = (parts for _, parts in self._parts)
-        found = in_asked_order(asked, answers, np.zeros(0, np.int64))
+        found = restore_order(asked, answers, np.zeros(0, np.int64))
         for (sizes, _), candidates in zip(self._parts, found, strict=True):
             users.add([sizes, candidates])
         self._parts.remove()
@@ -760,7 +767,7 @@ class WindowLists:
         )
 
 
-def without_dropped(
+def remove_dropped(
     sizes: Integers, candidates: Integers, weights: Floats
 ) -> tuple[Integers, Integers, Floats]:
     """Users' lists and weights without candidates of weight 0, and without users who have no others."""

@@ -25,12 +25,12 @@ from bayesgram.errors import UsageError, check_int
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.counts import (
     MAX_COUNT,
+    AggregateCounts,
     Array,
-    OverUsers,
     PrivateCounts,
-    Rows,
     UserCounts,
-    in_blocks,
+    UserRows,
+    map_user_blocks,
 )
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
@@ -89,7 +89,9 @@ def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: floa
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """
     summed = partial(_clipped_rows, measured=measured, clip_norm=check_clip_norm(clip_norm))
-    return counts.once(("sum", clip_norm, *measured.content), lambda: counts.over_users(summed))
+    return counts.cached_sum(
+        ("sum", clip_norm, *measured.content), lambda: counts.aggregate(summed)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,19 +122,21 @@ def lost_sum(
     summed = partial(
         _lost_of_rows, measured=measured, lost=lost, clip_norm=check_clip_norm(clip_norm)
     )
-    return counts.once(
-        ("lost", clip_norm, *lost.content, *measured.content), lambda: counts.over_users(summed)
+    return counts.cached_sum(
+        ("lost", clip_norm, *lost.content, *measured.content), lambda: counts.aggregate(summed)
     )
 
 
 # What travels to the users, who may be on other machines: plain functions, so that it travels as their names.
-def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Integers:
+def _clipped_rows(rows: UserRows, measured: Coordinates, clip_norm: float) -> Integers:
     return _clipped_sum(
         rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm
     )
 
 
-def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm: float) -> Integers:
+def _lost_of_rows(
+    rows: UserRows, measured: Coordinates, lost: LostWords, clip_norm: float
+) -> Integers:
     public = (
         1 / measured.shape,
         measured.words,
@@ -342,7 +346,7 @@ MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
 Csr = tuple[Integers, Ids, Ids]
 
 
-class Clipped(OverUsers):
+class Clipped(AggregateCounts):
     """Counts of which no entry exceeds `max_count` (C) and no row sum `max_total` (W). Only `clip` makes them."""
 
     max_count: int
@@ -363,14 +367,14 @@ class ClippedCounts(Clipped):
     max_count: int
     max_total: int
 
-    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
         """Block by block on all cores."""
         merged: Array = merge.reduce(self.blocks(measure))
         return merged
 
-    def blocks(self, measure: Callable[[Rows], Array]) -> list[Array]:
+    def blocks(self, measure: Callable[[UserRows], Array]) -> list[Array]:
         """The answers of runs of users, in order."""
-        return in_blocks(Rows(self.starts, self.ngrams, self.counts), measure)
+        return map_user_blocks(UserRows(self.starts, self.ngrams, self.counts), measure)
 
     def select(self, users: Bools) -> "ClippedCounts":
         """The chosen users' rows."""
@@ -391,17 +395,19 @@ class LazyClippedCounts(Clipped):
     max_total: int
     key: int
 
-    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
         """Ask clipped users."""
         clipped_first = partial(_measure_clipped, measure, self.max_count, self.max_total, self.key)
-        return self.counts.over_users(clipped_first, merge)
+        return self.counts.aggregate(clipped_first, merge)
 
 
 def _measure_clipped(
-    measure: Callable[[Rows], Array], max_count: int, max_total: int, key: int, rows: Rows
+    measure: Callable[[UserRows], Array], max_count: int, max_total: int, key: int, rows: UserRows
 ) -> Array:
     keys = id_keys(rows.users, key=key)
-    return measure(Rows(*_clip(rows.starts, rows.ngrams, rows.counts, max_count, max_total, keys)))
+    return measure(
+        UserRows(*_clip(rows.starts, rows.ngrams, rows.counts, max_count, max_total, keys))
+    )
 
 
 def user_keys(counts: UserCounts, *, key: int) -> Hashes:

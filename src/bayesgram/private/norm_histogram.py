@@ -13,7 +13,7 @@ import numpy as np
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.kernels import kernel, longest_row
 from bayesgram.private.clipping import UNITS, Coordinates, norm_of
-from bayesgram.private.counts import PrivateCounts, Rows
+from bayesgram.private.counts import PrivateCounts, UserRows
 
 # Of a user, of how much they write, of what kind and with which first words: their squares add up to no more than B².
 USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS = (
@@ -65,12 +65,12 @@ def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integer
     Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
     """
     summed = partial(_amounts_of_rows, measured=measured, bins=bins)
-    return counts.once(
-        ("amounts", *bins.content, *measured.content), lambda: counts.over_users(summed)
+    return counts.cached_sum(
+        ("amounts", *bins.content, *measured.content), lambda: counts.aggregate(summed)
     )
 
 
-def _amounts_of_rows(rows: Rows, measured: Coordinates, bins: Bins) -> Integers:
+def _amounts_of_rows(rows: UserRows, measured: Coordinates, bins: Bins) -> Integers:
     """What travels to the users, who may be on other machines: a plain function, so that it travels as its name."""
     public = (
         1 / measured.shape,

@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, scratch_folder, write_folder_atomically
+from bayesgram.io.atomic import check_writable, spill_folder, write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.lm import files
 from bayesgram.lm.estimate import FORBIDDEN, words_of
@@ -37,9 +37,14 @@ from bayesgram.lm.ngram_counts import Counts
 from bayesgram.lm.pruning import Pruning
 from bayesgram.lm.quantisation import BITS, MORE_FOR_BACKOFFS
 from bayesgram.lm.trie import UNKNOWN
-from bayesgram.public.mixture import MOST_SOURCES, UNNAMED, by_name, check_names
-from bayesgram.public.sources import PUBLIC_MODEL, Opened, open_sources, text_of
-from bayesgram.public.vocabulary import MEMORY, Vocabulary, source_distributions
+from bayesgram.public.mixture import (
+    DEFAULT_SOURCE_NAME,
+    MAX_SOURCES,
+    check_source_names,
+    inputs_by_source,
+)
+from bayesgram.public.sources import PUBLIC_MODEL, OpenSource, open_sources, require_text
+from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, source_distributions
 from bayesgram.releases.release import Release, check_vocabulary
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -47,10 +52,10 @@ from bayesgram.text.tokenizer import Tokenizer, buffers
 from bayesgram.version import VERSION
 
 FORMAT = 1
-ORDER = 3
-FOLDERS = tuple(f"source-{number}" for number in range(MOST_SOURCES))
-VOCABULARY = "vocab.parquet"
-CONTENTS = (PUBLIC_MODEL, VOCABULARY, *FOLDERS)
+DEFAULT_ORDER = 3
+SOURCE_FOLDERS = tuple(f"source-{number}" for number in range(MAX_SOURCES))
+VOCABULARY_FILE = "vocab.parquet"
+CONTENTS = (PUBLIC_MODEL, VOCABULARY_FILE, *SOURCE_FOLDERS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +73,7 @@ class PublicModel:
     vocabulary: Vocabulary
 
     def __post_init__(self) -> None:
-        check_names(self.source_names)
+        check_source_names(self.source_names)
         if not self.models:
             raise UsageError("models: a public model has one or more.")
         first = next(iter(self.models.values()))
@@ -119,18 +124,18 @@ class PublicModel:
         return f"PublicModel(order {self.order}, sources {', '.join(self.source_names)})"
 
     @classmethod
-    @checked
+    @check_arguments
     def from_public(
         cls,
         vocabulary: Vocabulary,
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
         *,
-        order: int = ORDER,
+        order: int = DEFAULT_ORDER,
         size: int | None = None,
         max_size: int | None = None,
         text_column: str = "text",
         skip_bad_rows: bool = False,
-        memory: int = MEMORY,
+        memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "PublicModel":
         """The model of the text that a vocabulary was made of, as given there: {"wiki": "wiki/*.parquet"} or paths.
 
@@ -140,7 +145,7 @@ class PublicModel:
         read = partial(
             read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
         )
-        sources = open_sources(by_name(inputs), vocabulary.tokenizer, text_column, read)
+        sources = open_sources(inputs_by_source(inputs), vocabulary.tokenizer, text_column, read)
         return cls.from_sources(
             vocabulary, sources, order=order, size=size, max_size=max_size, memory=memory
         )
@@ -149,25 +154,27 @@ class PublicModel:
     def from_sources(
         cls,
         vocabulary: Vocabulary,
-        sources: Mapping[str, Opened],
+        sources: Mapping[str, OpenSource],
         *,
-        order: int = ORDER,
+        order: int = DEFAULT_ORDER,
         size: int | None = None,
         max_size: int | None = None,
-        memory: int = MEMORY,
+        memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "PublicModel":
         """The same, where the sources are open; they are read from the beginning."""
-        check_order(order)
-        named = {name or UNNAMED: records for name, records in text_of(sources).items()}
+        check_model_order(order)
+        named = {
+            name or DEFAULT_SOURCE_NAME: records for name, records in require_text(sources).items()
+        }
         if list(named) != vocabulary.source_names:
             raise UsageError(
                 f"sources {', '.join(named)}: the vocabulary has {', '.join(vocabulary.source_names)}; give its own."
             )
         words = model_words(vocabulary)
-        check_size(size, len(words))
+        check_model_size(size, len(words))
         tokenizer, models = replace(vocabulary.tokenizer, boundaries=True), {}
         for name, records in named.items():
-            with scratch_folder() as scratch:
+            with spill_folder() as scratch:
                 counts = count_ngrams(
                     records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory
                 )
@@ -183,12 +190,12 @@ class PublicModel:
                 )
         return cls(models, vocabulary)
 
-    @checked
-    def moved_by(self, release: Release) -> LanguageModel:
+    @check_arguments
+    def adapt_to(self, release: Release) -> LanguageModel:
         """The language model of the people of a release, at no privacy cost."""
         check_vocabulary(release, self.vocabulary, given="the public model")
         made = people_model(release, self.mixture, self._prior)
-        provenance = made.provenance.joined(self.mixture.provenance)
+        provenance = made.provenance.merge(self.mixture.provenance)
         about = {**made.about, "public_model": self.source_names, **made_from_told(provenance)}
         return replace(made, about=about)
 
@@ -197,30 +204,33 @@ class PublicModel:
         """One model of all sources, which weigh alike."""
         models = list(self.models.values())
         mixed = models[0] if len(models) == 1 else interpolate(models)
-        provenance = mixed.provenance.joined(self.vocabulary.provenance)
+        provenance = mixed.provenance.merge(self.vocabulary.provenance)
         return replace(mixed, about={**mixed.about, **made_from_told(provenance)})
 
     @cached_property
     def _prior(self) -> Floats:
         """Π of the n-grams of each order, the sources weighing alike as in the mixture."""
-        parts = [part for _, part in self.vocabulary.parts]
+        parts = [part for _, part in self.vocabulary.by_order]
         return np.concatenate(
-            [source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts]
+            [
+                source_distributions(part.counts_by_source, part.counts).mean(axis=0)
+                for part in parts
+            ]
         )
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: one model folder for each source, and public.json, which says their names."""
-        check_place(path, force=force)
+        check_target(path, force=force)
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             self.write(folder)
 
     def write(self, folder: Path) -> None:
         """Fill an empty folder."""
-        for name, model in zip(FOLDERS, self.models.values(), strict=False):
+        for name, model in zip(SOURCE_FOLDERS, self.models.values(), strict=False):
             (folder / name).mkdir()
             model.write(folder / name)
-        self.vocabulary.write(folder / VOCABULARY)
+        self.vocabulary.write(folder / VOCABULARY_FILE)
         about = {
             "format": FORMAT,
             "sources": self.source_names,
@@ -233,7 +243,7 @@ class PublicModel:
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path) -> "PublicModel":
         """Map a saved model into memory."""
         folder = Path(path)
@@ -242,14 +252,14 @@ class PublicModel:
                 f"{path}: not a public model (no {PUBLIC_MODEL}); make one with `bayesgram vocab … --model`."
             )
         models = {}
-        for name, own in zip(_names(folder), FOLDERS, strict=False):
+        for name, own in zip(_names(folder), SOURCE_FOLDERS, strict=False):
             if not (folder / own / files.ABOUT).is_file():
-                raise damaged(path)
+                raise damage_error(path)
             models[name] = LanguageModel.load(folder / own)
         try:
-            return cls(models, Vocabulary.load(folder / VOCABULARY))
+            return cls(models, Vocabulary.load(folder / VOCABULARY_FILE))
         except (BayesgramError, OSError):
-            raise damaged(path) from None
+            raise damage_error(path) from None
 
 
 def _model(
@@ -280,15 +290,15 @@ def _names(folder: Path) -> list[str]:
     except UsageError:  # of a newer version
         raise
     except (OSError, ValueError, KeyError, TypeError):
-        raise damaged(folder) from None
+        raise damage_error(folder) from None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise damaged(folder)
-    if len(set(names)) < len(names) or len(names) > MOST_SOURCES:
-        raise damaged(folder)
+        raise damage_error(folder)
+    if len(set(names)) < len(names) or len(names) > MAX_SOURCES:
+        raise damage_error(folder)
     return names
 
 
-def damaged(path: str | Path) -> BayesgramError:
+def damage_error(path: str | Path) -> BayesgramError:
     """That a folder is not as it was written."""
     return BayesgramError(
         f"{path}: the public model is damaged; make it again with `bayesgram vocab … --model`."
@@ -300,12 +310,12 @@ def is_public_model(path: Path) -> bool:
     return (path / PUBLIC_MODEL).is_file()
 
 
-def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
+def check_target(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
     target = check_writable(
-        path, force=force, contents=CONTENTS, inputs=inputs, option=Argument("model")
+        path, force=force, contents=CONTENTS, inputs=inputs, parameter=Argument("model")
     )
-    for folder in (target / name for name in FOLDERS):
+    for folder in (target / name for name in SOURCE_FOLDERS):
         if folder.exists() and (
             not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(files.REPLACED)
         ):
@@ -316,12 +326,12 @@ def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] =
             )
 
 
-def check_order(order: int) -> int:
+def check_model_order(order: int) -> int:
     """The order of a model, if it is one."""
     return check_int("model_order", order, 2, MAX_ORDER, "the order of a public model")
 
 
-def check_size(size: int | None, words: int) -> None:
+def check_model_size(size: int | None, words: int) -> None:
     """Refuse a size that leaves no room for the words."""
     if size is not None and size <= words:
         raise UsageError.for_argument(
@@ -352,7 +362,7 @@ def count_ngrams(
     order: int,
     tokenizer: Tokenizer,
     scratch: Path,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
 ) -> Counts:
     """Every n-gram of a text up to an order, in a scratch folder; words that are not among these are <unk>."""
     tokens, unknown = StringTable(), pc.index(words, UNKNOWN.encode()).as_py()

@@ -20,8 +20,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.releases.card import Card, Grade, believed, chance, odds_factor, two_digits_up
-from bayesgram.releases.provenance import DISCOVERY, unproved_sentence
+from bayesgram.releases.card import (
+    Card,
+    Grade,
+    belief_bounds,
+    format_chance,
+    format_odds_factor,
+    format_rounded_up,
+)
+from bayesgram.releases.provenance import DISCOVERY_MECHANISM, unproved_sentence
 
 # --- What ε and δ mean ---
 
@@ -82,7 +89,7 @@ def list_not_covered(card: Card) -> tuple[str, ...]:
     """Return what the guarantee says nothing about; where there is no guarantee, that."""
     if card.guarantee is not Guarantee.PROVED:
         return ("Everything: no bound is proved for this release.",)
-    if card.discovered or card.mechanism == DISCOVERY:
+    if card.discoveries_sentence or card.mechanism == DISCOVERY_MECHANISM:
         return (*NOT_COVERED, SHARED_STRINGS)
     return NOT_COVERED
 
@@ -105,7 +112,7 @@ class _Subject:
                 "everything you wrote",
                 "two things that you could have written",
             )
-        unit = f"one unit ({card.unit_shown})"
+        unit = f"one unit ({card.unit_text})"
         return cls(f"{unit} in it or not", unit, f"everything in {unit}", f"two contents of {unit}")
 
 
@@ -113,12 +120,12 @@ def _explain_factor(epsilon: float, delta: float, subject: _Subject) -> str:
     return (
         f"ε = {epsilon:g}: whatever anybody knows, and whatever they conclude from this release,"
         f" {subject.presence} changes the chance of that conclusion by at most a factor of"
-        f" e^ε = {odds_factor(epsilon)}{', plus δ' if delta else ''}."
+        f" e^ε = {format_odds_factor(epsilon)}{', plus δ' if delta else ''}."
     )
 
 
 def _give_example(epsilon: float, delta: float, subject: _Subject) -> str:
-    low, high = believed(0.1, epsilon)
+    low, high = belief_bounds(0.1, epsilon)
     return (
         f"For example{', δ left aside' if delta else ''}: somebody holds it for 10% likely that"
         f" {subject.text} is in the data. After a look at this release, however clever, they may"
@@ -131,13 +138,13 @@ def _explain_delta(delta: float, subject: _Subject) -> str:
         return "δ = 0: this limit has no exception."
     return (
         f"δ = {delta:g}: on top of that factor, the chance of a conclusion may grow by up to"
-        f" {chance(delta)}. At worst it is as if, with that chance, {subject.everything} were shown,"
+        f" {format_chance(delta)}. At worst it is as if, with that format_chance, {subject.everything} were shown,"
         " and the limit held otherwise."
     )
 
 
 def _explain_two_texts(epsilon: float, delta: float, subject: _Subject) -> str:
-    factor = odds_factor(2 * epsilon)
+    factor = format_odds_factor(2 * epsilon)
     steps = "taking one away and adding the other are two steps"
     if delta == 0:
         return f"Between {subject.two_contents}, the factor is at most e^(2ε) = {factor}: {steps}."
@@ -145,7 +152,7 @@ def _explain_two_texts(epsilon: float, delta: float, subject: _Subject) -> str:
     void = " A chance can't grow by 1 or more, so this is no limit." if added >= 1 else ""
     return (
         f"Between {subject.two_contents}, the factor is at most e^(2ε) = {factor}, plus"
-        f" (1 + e^ε)δ = {two_digits_up(added)}: {steps}.{void}"
+        f" (1 + e^ε)δ = {format_rounded_up(added)}: {steps}.{void}"
     )
 
 
@@ -220,8 +227,8 @@ def explain_grade(card: Card) -> str:
     if card.guarantee is not Guarantee.PROVED:
         weakened = unproved_sentence(card.ingredients)
         return f"nothing is proved of it ({card.claim}){f'; it was {weakened}' if weakened else ''}"
-    factor = odds_factor(card.epsilon or 0.0)
-    about = "one user" if card.is_person else f"one unit ({card.unit_shown})"
+    factor = format_odds_factor(card.epsilon or 0.0)
+    about = "one user" if card.is_person else f"one unit ({card.unit_text})"
     exception = f", except with probability δ = {card.delta:g}" if card.delta else ""
     limit = (
         f"nobody's odds about {about} change by more than a factor of {factor}{exception}"

@@ -23,7 +23,7 @@ from bayesgram.comparison.comparison import Comparison
 from bayesgram.pages import html_head
 from bayesgram.releases.card import Card
 from bayesgram.reports.explanation import CuratorStatements, verdict
-from bayesgram.reports.figures import ReleasePoint, draw_trade_off, draw_utility
+from bayesgram.reports.pictures import ReleasePoint, draw_attack_curves, draw_utility
 from bayesgram.reports.views import ChangesView, DiscoveryView, ReleaseView, format_setting
 from bayesgram.version import VERSION
 
@@ -88,7 +88,7 @@ def render_report(
         unmatched_audits=[
             audit for audit in audits if not any(audit.is_about(item.card) for item in releases)
         ],
-        trade_off=lambda curves: draw_trade_off(curves).inline(),
+        trade_off=lambda curves: draw_attack_curves(curves).inline(),
     )
 
 

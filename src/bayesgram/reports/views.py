@@ -19,19 +19,19 @@ from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.charts import DATA, LOWERED, format_percent, printable
 from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.releases.card import (
-    DETAIL,
+    SOURCE_WEIGHTS_DETAIL,
     Card,
     SourceWeight,
-    norm_bins,
-    odds_factor,
-    source_weights,
-    users_doubt,
+    format_odds_factor,
+    norm_histogram,
+    norm_histogram_noise_std,
+    read_source_weights,
 )
-from bayesgram.releases.intervals import Known, interval, known_within
+from bayesgram.releases.intervals import AccuracyShare, accuracy_shares, probability_interval
 from bayesgram.releases.release import Release
-from bayesgram.reports import figures
+from bayesgram.reports import pictures
 from bayesgram.reports.explanation import explain_epsilon, list_not_covered
-from bayesgram.reports.figures import NgramMark, WeightBand, weight_bands
+from bayesgram.reports.pictures import NgramMark, WeightBand, weight_bands
 from bayesgram.text.ngrams import distinct_orders
 
 SMALLEST_PROBABILITY = np.finfo(np.float64).tiny  # stands for 0, which has no logarithm
@@ -182,9 +182,9 @@ class OrderView:
         return [self._row(row) for row in rows[best].tolist()]
 
     @cached_property
-    def known(self) -> list[Known]:
+    def known(self) -> list[AccuracyShare]:
         """How many n-grams are known within a factor."""
-        return known_within(self.release, self.among)
+        return accuracy_shares(self.release, self.among)
 
     @property
     def moved_drawing(self) -> Markup:
@@ -192,26 +192,26 @@ class OrderView:
         lifted, lowered = self.moved or ([], [])
         marks = [row.mark(DATA) for row in lifted] + [row.mark(LOWERED) for row in lowered]
         label = "Public and released probability of the n-grams that moved most"
-        return figures.draw_probabilities(label, marks).inline()
+        return pictures.draw_probabilities(label, marks).inline()
 
     @property
     def frequent_drawing(self) -> Markup:
         """The most probable n-grams, with intervals where they are known."""
         marks = [row.mark(self.release.card.guarantee.name) for row in self.frequent]
         label = "Released probability of the most frequent n-grams, with its interval"
-        return figures.draw_probabilities(label, marks).inline()
+        return pictures.draw_probabilities(label, marks).inline()
 
     @property
     def known_drawing(self) -> Markup:
         """Shares that are known within a factor."""
-        return figures.draw_known(self.known).inline()
+        return pictures.draw_known(self.known).inline()
 
     def _row(self, row: int) -> NgramRow:
         return NgramRow(
             printable(self.release.ngrams[row].as_py()),
             None if self.public is None else float(self.public[row]),
             float(self.release.probabilities[row]),
-            interval(self.release, row),
+            probability_interval(self.release, row),
         )
 
 
@@ -252,7 +252,7 @@ class CardView:
     def factor(self) -> str:
         """e^ε, where it is a limit."""
         is_limit = self.card.guarantee.name == "PROVED" and self.card.epsilon is not None
-        return odds_factor(self.card.epsilon or 0.0) if is_limit else "–"
+        return format_odds_factor(self.card.epsilon or 0.0) if is_limit else "–"
 
     @property
     def meaning(self) -> list[str]:
@@ -272,10 +272,10 @@ class CardView:
         facts |= _format_settings(card.settings) | _format_settings(card.details)
         facts["vocabulary"] = card.vocabulary_sentence
         facts["tokenizer"] = str(card.vocabulary["tokenizer"])
-        if card.follows:
-            facts["chain"] = card.follows
-        if card.inferred_again:
-            facts["inferred"] = card.inferred_again
+        if card.chain_sentence:
+            facts["chain"] = card.chain_sentence
+        if card.reinference_sentence:
+            facts["inferred"] = card.reinference_sentence
         facts["fingerprint"] = str(card.vocabulary["fingerprint"])
         facts["software"] = card.software
         return facts
@@ -326,14 +326,14 @@ class DiscoveryView(CardView):
     @property
     def bands_drawing(self) -> Markup:
         """How far above T they are, by order."""
-        return figures.draw_weight_bands(self.bands).inline()
+        return pictures.draw_weight_bands(self.bands).inline()
 
     @property
     def drawing(self) -> Markup:
         """The heaviest with their intervals, and T."""
         marks = _discovered_marks(self.heaviest, self.card)
         label = "Noisy weight of the heaviest, with its interval"
-        return figures.draw_weights(label, marks, self.level).inline()
+        return pictures.draw_weights(label, marks, self.level).inline()
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,9 +353,9 @@ class ReleaseView(CardView):
     def discovered(self) -> list[DiscoveredRow]:
         """The most probable n-grams that people's own text added to the vocabulary."""
         release = self.release
-        if release.discovered is None:
+        if release.discovered_mask is None:
             return []
-        rows = np.flatnonzero(release.discovered)
+        rows = np.flatnonzero(release.discovered_mask)
         best = np.argsort(-release.probabilities[rows], kind="stable")[:MOST_DISCOVERED]
         orders = release.orders
         return [
@@ -363,7 +363,7 @@ class ReleaseView(CardView):
                 printable(release.ngrams[row].as_py()),
                 int(orders[row]),
                 float(release.probabilities[row]),
-                interval(release, row),
+                probability_interval(release, row),
             )
             for row in rows[best].tolist()
         ]
@@ -373,7 +373,7 @@ class ReleaseView(CardView):
         """The most probable of them, with intervals where they are known."""
         marks = _discovered_marks(self.discovered, self.card)
         label = "Released probability of the discovered n-grams, with its interval"
-        return figures.draw_probabilities(label, marks).inline()
+        return pictures.draw_probabilities(label, marks).inline()
 
     @cached_property
     def orders(self) -> list[OrderView]:
@@ -387,19 +387,20 @@ class ReleaseView(CardView):
     @property
     def known_mass(self) -> str:
         """Of what people write in the longest n-grams, how much is known within a factor of 2."""
-        masses = [known.mass for known in self.orders[-1].known if known.factor == 2]
+        masses = [known.mass_share for known in self.orders[-1].known if known.factor == 2]
         return format_percent(masses[0]) if masses else "–"
 
     @cached_property
     def sources(self) -> dict[int, list[SourceWeight]]:
         """The learnt weights of each order; nothing where public text is one source."""
-        return source_weights(self.card.details)
+        return read_source_weights(self.card.details)
 
     @property
     def sources_table(self) -> dict[str, list[str]]:
         """The weights of each source by order, the heaviest in the longest n-grams first."""
         by_order = [
-            {source.name: source.shown for source in sources} for sources in self.sources.values()
+            {source.name: source.percent_text for source in sources}
+            for sources in self.sources.values()
         ]
         names = dict.fromkeys(name for weights in reversed(by_order) for name in weights)
         return {name: [weights.get(name, "–") for weights in by_order] for name in names}
@@ -407,7 +408,7 @@ class ReleaseView(CardView):
     @property
     def sources_drawing(self) -> Markup:
         """The weights of the sources, the longest n-grams first."""
-        return figures.draw_sources(self.sources).inline()
+        return pictures.draw_sources(self.sources).inline()
 
     @property
     def clipping(self) -> "ClippingView":
@@ -431,7 +432,7 @@ class ClippingView:
     @property
     def sentence(self) -> str:
         """How many users were clipped, or why nobody knows."""
-        bins = norm_bins(self.card)
+        bins = norm_histogram(self.card)
         if not bins:
             return self._why_unknown
         users = sum(max(norm_bin.users, 0.0) for norm_bin in bins)
@@ -464,13 +465,13 @@ class ClippingView:
     @property
     def noise_std(self) -> float:
         """Standard deviation of the number of users in each bar."""
-        return users_doubt(self.card)
+        return norm_histogram_noise_std(self.card)
 
     @property
     def drawing(self) -> Markup | None:
         """Users by norm."""
-        bins = norm_bins(self.card)
-        return figures.draw_norms(bins, self.noise_std).inline() if bins else None
+        bins = norm_histogram(self.card)
+        return pictures.draw_norms(bins, self.noise_std).inline() if bins else None
 
 
 # --- Settings ---
@@ -481,7 +482,7 @@ def _format_settings(values: dict[str, Any]) -> dict[str, str]:
     return {
         name.replace("_", " "): format_setting(value)
         for name, value in values.items()
-        if not isinstance(value, list) and value is not None and name != DETAIL
+        if not isinstance(value, list) and value is not None and name != SOURCE_WEIGHTS_DETAIL
     }
 
 

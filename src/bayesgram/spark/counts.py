@@ -19,14 +19,22 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import BadRows
 from bayesgram.io.records import Columns
 from bayesgram.private import counts_io
-from bayesgram.private.counts import NOBODY, Array, PrivateCounts, Rows
+from bayesgram.private.counts import NO_USERS, Array, PrivateCounts, UserRows
 from bayesgram.private.public_row_check import PublicRowCheck, PublicRowShare
-from bayesgram.public.mixture import by_name
+from bayesgram.public.mixture import inputs_by_source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import tasks
-from bayesgram.spark.frames import Texts, bad_rows, kept, mapped, of_columns, read_parquet, union
-from bayesgram.spark.session import explained
-from bayesgram.spark.vocabulary import vocabulary_of
+from bayesgram.spark.frames import (
+    TextFrame,
+    bad_rows,
+    kept,
+    mapped,
+    read_parquet,
+    text_from_columns,
+    union,
+)
+from bayesgram.spark.session import run_spark
+from bayesgram.spark.vocabulary import build_vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -56,9 +64,9 @@ class SparkCounts(PrivateCounts):
 
     @cached_property
     def _partitions(self) -> int:
-        return explained(lambda: int(self.frame.rdd.getNumPartitions()))
+        return run_spark(lambda: int(self.frame.rdd.getNumPartitions()))
 
-    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
         """One answer a task, merged by tasks while there are many, then here."""
         size = self.vocabulary_size
         answers = mapped(
@@ -69,17 +77,17 @@ class SparkCounts(PrivateCounts):
         if self._partitions > FAN_IN:
             fewer = answers.repartition(FAN_IN)
             answers = mapped(
-                fewer, lambda batches: tasks.merged_answers(batches, merge), tasks.ANSWER_ROWS
+                fewer, lambda batches: tasks.merge_answers(batches, merge), tasks.ANSWER_ROWS
             )
-        found = explained(answers.collect)
+        found = run_spark(answers.collect)
         merged: Array = merge.reduce(
-            [measure(NOBODY), *(tasks.unpacked(row.answer) for row in found)]
+            [measure(NO_USERS), *(tasks.unpacked(row.answer) for row in found)]
         )
         return merged
 
     def sizes(self) -> tuple[int, int]:
         """How many users and nonzeros there are: exact private numbers, not for publication."""
-        users, nonzeros = self.over_users(_sizes).tolist()
+        users, nonzeros = self.aggregate(_sizes).tolist()
         return users, nonzeros
 
     def unpersist(self) -> None:
@@ -100,9 +108,11 @@ def vocabulary(
 
     Several sources have names: {"wiki": one DataFrame, "talk": another}.
     """
-    columns = Columns(text_column, None, warn_of_users=True)
-    sources = {name: [of_columns(given, columns)] for name, given in by_name(df).items()}
-    return vocabulary_of(
+    columns = Columns(text_column, None, warn_about_users=True)
+    sources = {
+        name: [text_from_columns(given, columns)] for name, given in inputs_by_source(df).items()
+    }
+    return build_vocabulary(
         sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows
     )[0]
 
@@ -120,19 +130,19 @@ def count(
 
     Private rows that were public text are refused, as `bayesgram.count` has it.
     """
-    texts = [of_columns(df, Columns(text_column, user_column))]
-    return count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public)
+    texts = [text_from_columns(df, Columns(text_column, user_column))]
+    return count_texts(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public)
 
 
-def count_of(
-    texts: Sequence[Texts],
+def count_texts(
+    texts: Sequence[TextFrame],
     vocabulary: Vocabulary,
     *,
     skip_bad_rows: bool,
     allow_public: bool = False,
 ) -> SparkCounts:
     """Counts of several texts; a user may be in all of them."""
-    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
+    check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)
     plain = Vocabulary(
         vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer
     )  # no caches travel
@@ -163,7 +173,7 @@ def _public_row_share(kept: "DataFrame", check: PublicRowCheck) -> PublicRowShar
         kept.filter(f"ngram = {tasks.ROW}").groupBy("user").max("count").toDF("hash", "matches")
     )
     sample = by_row.orderBy("hash").limit(check.private.capacity)
-    found = explained(sample.selectExpr("count(*)", "sum(matches)", "max(hash)").collect)[0]
+    found = run_spark(sample.selectExpr("count(*)", "sum(matches)", "max(hash)").collect)[0]
     rows, matches = int(found[0]), int(found[1] or 0)
     is_full = rows == check.private.capacity
     rate = int(found[2], 16) / 2.0**64 if is_full else check.private.sampling_rate
@@ -175,15 +185,15 @@ def load_counts(spark: "SparkSession", path: str | Path, *, vocabulary_size: int
     if "://" in str(path):
         file, fingerprint = str(path), None
     else:
-        place = counts_io.find_counts(path, vocabulary_size)
+        place = counts_io.locate_counts(path, vocabulary_size)
         file, fingerprint = place.file.resolve().as_uri(), place.fingerprint
     frame = read_parquet(spark, [file], str(path))
-    return counts_of_rows(
+    return counts_from_rows(
         frame, vocabulary_size=vocabulary_size, vocabulary_fingerprint=fingerprint, name=str(path)
     )
 
 
-def counts_of_rows(
+def counts_from_rows(
     df: "DataFrame",
     *,
     vocabulary_size: int,
@@ -217,12 +227,12 @@ def save_counts(
     """Write a counts folder, in which counts.parquet is a folder of parts; the executors must see the path as well."""
     size = counts.vocabulary_size
     merged = mapped(
-        counts.frame, lambda batches: tasks.merged_rows(batches, size), tasks.COUNT_ROWS
+        counts.frame, lambda batches: tasks.merge_user_rows(batches, size), tasks.COUNT_ROWS
     )
     rows = merged.selectExpr("user", "cast(ngram as int) ngram", "cast(count as int) count")
     no_mark = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "compression": "zstd"}
-    with counts_io.staged_counts(vocabulary, path, force=force) as file:
-        explained(
+    with counts_io.stage_counts_folder(vocabulary, path, force=force) as file:
+        run_spark(
             lambda: rows.write.options(**no_mark).parquet(file.resolve().as_uri()), f"{path}: "
         )
 
@@ -232,5 +242,5 @@ def _together(rows: "DataFrame") -> "DataFrame":
     return kept(rows.repartition("user").sortWithinPartitions("user"))
 
 
-def _sizes(rows: Rows) -> Any:  # noqa: ANN401 - two whole numbers
+def _sizes(rows: UserRows) -> Any:  # noqa: ANN401 - two whole numbers
     return np.array([rows.starts.size - 1, rows.starts[-1] - rows.starts[0]])

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bayesgram.errors import Argument, UsageError
-from bayesgram.io import nothing_read
+from bayesgram.io import no_rows_error
 from bayesgram.io.records import Columns
-from bayesgram.private.candidates import Bound, CandidateLists, Candidates, in_order
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.private.candidates import CandidateLists, Candidates, ContributionBound, in_order
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.spark import tasks
-from bayesgram.spark.frames import Texts, bad_rows, kept, mapped, of_columns, union
-from bayesgram.spark.session import explained
+from bayesgram.spark.frames import TextFrame, bad_rows, kept, mapped, text_from_columns, union
+from bayesgram.spark.session import run_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SparkText:
+class SparkPrivateText:
     """Private text that Spark can reach; a user may be in all of it."""
 
-    texts: Sequence[Texts]
+    texts: Sequence[TextFrame]
     skip_bad_rows: bool = False
 
     @classmethod
@@ -42,23 +42,25 @@ class SparkText:
         user_column: str = "user",
         text_column: str = "text",
         skip_bad_rows: bool = False,
-    ) -> "SparkText":
+    ) -> "SparkPrivateText":
         """The text of a DataFrame, for `bayesgram.discover(..., rounds=1)`."""
-        return cls([of_columns(df, Columns(text_column, user_column))], skip_bad_rows)
+        return cls([text_from_columns(df, Columns(text_column, user_column))], skip_bad_rows)
 
-    def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
+    def sums(
+        self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
+    ) -> Candidates:
         """One round: all users' candidates, added up exactly, where they are."""
         context = self.texts[0].frame.sparkSession.sparkContext
-        asked = tasks.Asked(public.to_broadcast(), tuple(orders), bound)
-        sent = explained(lambda: context.broadcast(asked))
+        asked = tasks.DiscoveryQuery(public.to_broadcast(), tuple(orders), bound)
+        sent = run_spark(lambda: context.broadcast(asked))
         summed = kept(_summed(_by_user(self.texts), sent))
         try:
             notes = summed.filter("order = 0").select("ngram", "sum")
             bad, rows_read = bad_rows(notes, skip=self.skip_bad_rows)
             if not rows_read:
-                raise nothing_read(bad)
+                raise no_rows_error(bad)
             enough = summed.filter(f"order > 0 and sum >= {bound.floor}").select("ngram", "sum")
-            found = explained(enough.toArrow)
+            found = run_spark(enough.toArrow)
         finally:
             summed.unpersist()
             sent.destroy()
@@ -67,7 +69,7 @@ class SparkText:
 
     def lists(
         self,
-        public: PublicText,  # noqa: ARG002
+        public: PublicTextModel,  # noqa: ARG002
         orders: Sequence[int],  # noqa: ARG002
         most: int,  # noqa: ARG002
     ) -> AbstractContextManager[CandidateLists]:
@@ -91,11 +93,11 @@ def _only_one_round() -> UsageError:
     )
 
 
-def _by_user(texts: Sequence[Texts]) -> "DataFrame":
+def _by_user(texts: Sequence[TextFrame]) -> "DataFrame":
     """The first shuffle: all text of a user in one partition, side by side."""
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
-        return lambda batches: tasks.user_texts(batches, read)
+        return lambda batches: tasks.emit_texts(batches, read)
 
     rows = union([mapped(text.frame, task(text.read), tasks.TEXT_ROWS) for text in texts])
     return rows.repartition("user").sortWithinPartitions("user")

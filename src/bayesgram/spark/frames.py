@@ -4,7 +4,7 @@ In:  a DataFrame.   Out: another one, or what its tasks noted.   Does not know w
 
 Text that Spark can reach: columns of a DataFrame, or files, folders, patterns and URLs.
 
-In:  a DataFrame, or names of files.   Out: `Texts`, which say how a task reads them.   Reads schemas, not rows.
+In:  a DataFrame, or names of files.   Out: `TextFrame`, which say how a task reads them.   Reads schemas, not rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io import BadRows, Source, find_sources
 from bayesgram.io.inputs import refuse_own_tables
 from bayesgram.io.records import Columns
-from bayesgram.public.sources import Listed, listed
+from bayesgram.public.sources import CountedNgrams, open_counted_ngrams
 from bayesgram.spark import tasks
-from bayesgram.spark.session import explained, without_warnings
+from bayesgram.spark.session import run_spark, suppress_warnings
 from bayesgram.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 def read_parquet(spark: "SparkSession", paths: Sequence[str], name: str) -> "DataFrame":
     """Tables as Spark reads them; what fails is an error of ours, which begins with `name`."""
-    return explained(lambda: spark.read.parquet(*paths), f"{name}: ")
+    return run_spark(lambda: spark.read.parquet(*paths), f"{name}: ")
 
 
 def mapped(
     df: "DataFrame", task: Callable[[tasks.Batches], tasks.Batches], schema: str
 ) -> "DataFrame":
     """What tasks make of their batches of rows."""
-    with without_warnings():
+    with suppress_warnings():
         return df.mapInArrow(task, schema)
 
 
@@ -64,7 +64,7 @@ def kept(df: "DataFrame") -> "DataFrame":
 
 def bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
     """(reason, rows) notes of the tasks, added up, and how many rows were read; or refuse bad ones."""
-    found = explained(notes.toDF("reason", "rows").groupBy("reason").sum("rows").collect)
+    found = run_spark(notes.toDF("reason", "rows").groupBy("reason").sum("rows").collect)
     bad = BadRows({row[0]: int(row[1]) for row in sorted(found)})
     rows_read = bad.by_reason.pop(tasks.READ, 0)
     if bad.by_reason and not skip:
@@ -78,30 +78,32 @@ def bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class TextFrame:
     """Text that Spark can reach, and how a task reads it. `DataFrame` columns, or files one by one."""
 
     frame: "DataFrame"
     read: tasks.Read
 
 
-def of_columns(df: "DataFrame", columns: Columns, name: str = "the DataFrame") -> Texts:
+def text_from_columns(df: "DataFrame", columns: Columns, name: str = "the DataFrame") -> TextFrame:
     """Text in columns of a DataFrame."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
-    columns.require(name, df.columns)
+    columns.check_present(name, df.columns)
     chosen = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
-    columns.require_types(
-        name, explained(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: ")
+    columns.check_types(
+        name, run_spark(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: ")
     )
     texts = df.select(
         *(column.alias(alias) for column, alias in zip(chosen, ("text", "user"), strict=False))
     )
-    return Texts(texts, tasks.from_columns)
+    return TextFrame(texts, tasks.from_columns)
 
 
-def of_inputs(spark: "SparkSession", inputs: Sequence[str], columns: Columns) -> list[Texts]:
+def text_from_inputs(
+    spark: "SparkSession", inputs: Sequence[str], columns: Columns
+) -> list[TextFrame]:
     """Text in files, folders, patterns or URLs: Parquet as Spark reads it; a task for each file of another format."""
     remote = [one for one in inputs if "://" in one]
     local = [one for one in inputs if "://" not in one]
@@ -110,7 +112,7 @@ def of_inputs(spark: "SparkSession", inputs: Sequence[str], columns: Columns) ->
         refuse_own_tables(sources)
     tables = [source for source in sources if source.format == "parquet"]
     others = [source for source in sources if source.format != "parquet"]
-    found = [of_columns(read_parquet(spark, [url], url), columns, url) for url in remote]
+    found = [text_from_columns(read_parquet(spark, [url], url), columns, url) for url in remote]
     if tables:
         found += _tables(spark, tables, columns)
     if others:
@@ -118,7 +120,7 @@ def of_inputs(spark: "SparkSession", inputs: Sequence[str], columns: Columns) ->
         anywhere = [
             replace(source, path=source.path and source.path.resolve()) for source in others
         ]
-        found.append(Texts(numbers, tasks.FromFiles(anywhere, columns)))
+        found.append(TextFrame(numbers, tasks.FileReader(anywhere, columns)))
     return found
 
 
@@ -127,15 +129,18 @@ def open_sources(
     inputs: Mapping[str, Sequence[str]],
     columns: Columns,
     tokenizer: Tokenizer,
-) -> dict[str, Sequence[Texts] | Listed]:
+) -> dict[str, Sequence[TextFrame] | CountedNgrams]:
     """Public sources: text in files, or the n-grams of a model, a release or a vocabulary."""
     return {
-        name: listed(given, tokenizer, columns.text) or of_inputs(spark, given, columns)
+        name: open_counted_ngrams(given, tokenizer, columns.text)
+        or text_from_inputs(spark, given, columns)
         for name, given in inputs.items()
     }
 
 
-def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -> Iterator[Texts]:
+def _tables(
+    spark: "SparkSession", tables: Sequence[Source], columns: Columns
+) -> Iterator[TextFrame]:
     """Files of one schema together: Spark would take the first file's for all of them."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -147,7 +152,7 @@ def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -
             raise BayesgramError(
                 f"{source.name}: can't be read as parquet; the file is damaged or cut short."
             ) from None
-        columns.require_types(source.name, schema)
+        columns.check_types(source.name, schema)
         alike.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
     for group in alike.values():
         frame = read_parquet(
@@ -155,4 +160,4 @@ def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -
             [str(source.path.resolve().as_uri()) for source in group if source.path],
             group[0].name,
         )
-        yield of_columns(frame, columns, group[0].name)
+        yield text_from_columns(frame, columns, group[0].name)

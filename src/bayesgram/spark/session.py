@@ -40,9 +40,9 @@ exec '{java}' "$@"
 
 
 @contextmanager
-def java_home() -> Iterator[None]:
+def use_java() -> Iterator[None]:
     """Point JAVA_HOME to a Java that will do."""
-    version = system_version()
+    version = system_java_version()
     if version is not None and version >= OLDEST:
         yield
         return
@@ -61,7 +61,7 @@ def java_home() -> Iterator[None]:
         yield
 
 
-def system_version() -> int | None:
+def system_java_version() -> int | None:
     """The version of the system's Java, or None."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -73,13 +73,13 @@ def system_version() -> int | None:
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return version_of(said)
+    return parse_java_version(said)
 
 
-def version_of(said: str) -> int | None:
+def parse_java_version(said: str) -> int | None:
     """The number in what `java -version` says.
 
-    >>> version_of('openjdk version "17.0.15" 2025-04-15'), version_of('java version "1.8.0_401"'), version_of("?")
+    >>> parse_java_version('openjdk version "17.0.15" 2025-04-15'), parse_java_version('java version "1.8.0_401"'), parse_java_version("?")
     (17, 8, None)
     """
     found = re.search(r'version "(?:1\.)?(\d+)', said)
@@ -136,9 +136,9 @@ def session(master: str | None = None, **settings: str) -> "Iterator[SparkSessio
         SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
     ).items():
         builder = builder.config(name, value)
-    with java_home():  # as long as the session lives: a local cluster starts its executors later
+    with use_java():  # as long as the session lives: a local cluster starts its executors later
         started = builder.master(master) if master else builder
-        spark = explained(
+        spark = run_spark(
             started.getOrCreate, *((Argument("master", master), ": ") if master else ())
         )
         try:
@@ -147,13 +147,13 @@ def session(master: str | None = None, **settings: str) -> "Iterator[SparkSessio
             spark.stop()
 
 
-def explained(work: Callable[[], Result], *place: str | Argument) -> Result:
+def run_spark(work: Callable[[], Result], *place: str | Argument) -> Result:
     """Do the work, and let no error of Spark through; errors that this package raised in a task come out as they are.
 
     The new error is raised after the old one is gone, so that it carries no context to show.
     """
     try:
-        with without_warnings():
+        with suppress_warnings():
             return work()
     except BayesgramError:
         raise
@@ -163,7 +163,7 @@ def explained(work: Callable[[], Result], *place: str | Argument) -> Result:
 
 
 @contextmanager
-def without_warnings() -> Iterator[None]:
+def suppress_warnings() -> Iterator[None]:
     """Spark warns of the installed pandas, which it wants to see and we don't use."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

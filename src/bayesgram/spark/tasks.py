@@ -19,18 +19,18 @@ from bayesgram.arrays import Hashes, Integers
 from bayesgram.errors import BayesgramError
 from bayesgram.io import BadRows, RecordReader, Records, Source
 from bayesgram.io.records import Chunk, Columns, as_bytes, clean
-from bayesgram.private.candidates import Bound, sums_as_texts
+from bayesgram.private.candidates import ContributionBound, iterate_candidate_sums
 from bayesgram.private.counts import (
     MAX_COUNT,
     Array,
-    Rows,
     UserCounts,
+    UserRows,
+    build_user_counts,
     count_records,
-    user_blocks,
-    user_counts,
+    split_users,
 )
 from bayesgram.private.public_row_check import PublicRowCheck
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.top_ngrams import NgramScore
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import START, NgramCounter, ngram_orders
@@ -64,7 +64,7 @@ def from_columns(batches: Batches, bad_rows: BadRows) -> Iterator[Records]:
 
 
 @dataclass(frozen=True)
-class FromFiles:
+class FileReader:
     """Records of files that Spark does not cut: a row of the DataFrame is the number of a file."""
 
     sources: Sequence[Source]
@@ -136,7 +136,9 @@ def weighed(batches: Batches, columns: Sequence[str], worth: NgramScore) -> Batc
     """Rows of n-grams and their counts in each source, with what they are worth: as bytes that sort as numbers do."""
     for batch in batches:
         counts = np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])
-        exact = [int(value).to_bytes(worth.largest_bytes, "big") for value in worth.exact(counts)]
+        exact = [
+            int(value).to_bytes(worth.max_bytes, "big") for value in worth.exact_scores(counts)
+        ]
         yield pa.RecordBatch.from_arrays(
             [*batch.columns, pa.array(exact, pa.binary())], [*batch.schema.names, "worth"]
         )
@@ -146,7 +148,7 @@ def count_users(
     batches: Batches, read: Read, vocabulary: Vocabulary, check: PublicRowCheck | None = None
 ) -> Batches:
     """Private text as (user, n-gram, count) rows, merged; then hashes of rows, 1 if they were public."""
-    bad, rows_read, check = BadRows(), 0, None if check is None else check.renewed()
+    bad, rows_read, check = BadRows(), 0, None if check is None else check.copy_empty()
     for run in _runs(read(batches, bad)):
         rows_read += sum(map(len, run))
         yield from _row_batches(count_records(run, vocabulary, cores=1, check=check))
@@ -180,7 +182,7 @@ def _hash_batches(hashes: Hashes, counts: Integers | None = None) -> Batches:
         yield _batch(user=names, ngram=pa.array(np.full(len(names), ROW, np.int64)), count=counted)
 
 
-def user_texts(batches: Batches, read: Read) -> Batches:
+def emit_texts(batches: Batches, read: Read) -> Batches:
     """Private text as it is, row by row; then notes, which have no text."""
     bad, rows_read = BadRows(), 0
     for records in read(batches, bad):
@@ -195,23 +197,23 @@ def user_texts(batches: Batches, read: Read) -> Batches:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class DiscoveryQuery:
     """What a discovery asks of users' text. All public; sent to an executor once."""
 
-    public: PublicText
+    public: PublicTextModel
     orders: tuple[int, ...]
-    bound: Bound
+    bound: ContributionBound
 
 
-def candidates(batches: Batches, asked: Asked) -> Batches:
+def candidates(batches: Batches, asked: DiscoveryQuery) -> Batches:
     """Text of whole users, sorted by user, as candidates with the sum of what users give; notes as they are.
 
     Rows are those of `count_ngrams`; a candidate comes once for some users' text, at most RUN_BYTES of it.
     """
     notes: list[pa.RecordBatch] = []
     every = replace(asked.bound, floor=1)
-    for records in whole_texts(_without_notes(batches, notes)):
-        sums = sums_as_texts(
+    for records in group_texts(_without_notes(batches, notes)):
+        sums = iterate_candidate_sums(
             [records], asked.public, asked.orders, every, memory=TASK_MEMORY, cores=1
         )
         for ngrams, units in sums:
@@ -238,7 +240,7 @@ def _without_notes(batches: Batches, notes: list[pa.RecordBatch]) -> Iterator[pa
         yield pa.table({"user": as_bytes(texts["user"]), "text": as_bytes(texts["text"])})
 
 
-def whole_texts(tables: Iterable[pa.Table]) -> Iterator[Records]:
+def group_texts(tables: Iterable[pa.Table]) -> Iterator[Records]:
     """The text of some users at a time, from rows sorted by user; memory is that of RUN_BYTES, or of one user."""
     waiting: list[pa.Table] = []
     size, limit, last = 0, RUN_BYTES, b""
@@ -266,25 +268,25 @@ def _texts(rows: pa.Table, *, after: bytes) -> Records:
     return Records(texts, users, "private text", 1)
 
 
-def merged_rows(batches: Batches, vocabulary_size: int) -> Batches:
+def merge_user_rows(batches: Batches, vocabulary_size: int) -> Batches:
     """The rows of whole users, with each n-gram once."""
     for counts in whole_users(batches, vocabulary_size):
         yield from _row_batches(counts)
 
 
 def measured(
-    batches: Batches, measure: Callable[[Rows], Array], merge: np.ufunc, vocabulary_size: int
+    batches: Batches, measure: Callable[[UserRows], Array], merge: np.ufunc, vocabulary_size: int
 ) -> Batches:
     """One answer for all users of the task."""
     answer = None
     for counts in whole_users(batches, vocabulary_size):
-        part = measure(Rows(counts.starts, counts.ngrams, counts.counts, counts.users))
+        part = measure(UserRows(counts.starts, counts.ngrams, counts.counts, counts.users))
         answer = part if answer is None else merge(answer, part)
     if answer is not None:
         yield _answer(answer)
 
 
-def merged_answers(batches: Batches, merge: np.ufunc) -> Batches:
+def merge_answers(batches: Batches, merge: np.ufunc) -> Batches:
     """One answer for several."""
     answers = [
         unpacked(answer) for batch in batches for answer in batch.column("answer").to_pylist()
@@ -357,7 +359,7 @@ def _ngram_batches(counter: NgramCounter, order: int) -> Batches:
 
 
 def _row_batches(counts: UserCounts) -> Batches:
-    for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
+    for first, last in split_users(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
         rows = slice(counts.starts[first], counts.starts[last])
         codes = np.repeat(np.arange(first, last), np.diff(counts.starts[first : last + 1]))
         users = counts.users.take(pa.array(codes)).cast(pa.large_string()).cast(pa.string())
@@ -398,7 +400,7 @@ def _block(rows: pa.Table, vocabulary_size: int, *, after: bytes) -> UserCounts:
     names = users.take(pa.array(firsts))
     codes = np.repeat(np.arange(len(names), dtype=np.int32), np.diff(np.append(firsts, len(users))))
     ngrams, counts = (np.asarray(rows[name].combine_chunks()) for name in ("ngram", "count"))
-    return user_counts(names, codes, ngrams, counts, vocabulary_size=vocabulary_size)
+    return build_user_counts(names, codes, ngrams, counts, vocabulary_size=vocabulary_size)
 
 
 def _in_one(column: pa.ChunkedArray) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Ids, Integers
-from bayesgram.cores import CORES, parallel_map, streamed
+from bayesgram.cores import CORES, parallel_imap, parallel_map
 from bayesgram.errors import UsageError
 from bayesgram.io.spill import SpillBuckets, SpillStreams
 from bayesgram.kernels import kernel
@@ -303,11 +303,11 @@ class NgramMatcher:
             for part in chunks(texts)
         )
         room = CHUNKS_BEGUN * cores * CHUNK_BYTES
-        for found in streamed(
+        for found in parallel_imap(
             partial(self._found, rows=rows),
             parts,
             size=lambda part: part[0].nbytes,
-            room=room,
+            max_pending=room,
             cores=cores,
         ):
             yield from found

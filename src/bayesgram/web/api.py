@@ -25,8 +25,8 @@ from bayesgram.lm.language_model import CACHE_WEIGHT
 from bayesgram.pages import STYLE
 from bayesgram.planning.simulation import MOST_DRAWS, Assumed, Planner, PlanRequest
 from bayesgram.privacy.budget import Budget
-from bayesgram.releases.card import weaknesses
-from bayesgram.reports.figures import ExpectedKl, draw_expected_kl
+from bayesgram.releases.card import find_weaknesses
+from bayesgram.reports.pictures import ExpectedKl, draw_expected_kl
 from bayesgram.reports.views import ChangesView
 from bayesgram.text.scanners import APOSTROPHES
 from bayesgram.version import VERSION
@@ -293,7 +293,7 @@ def _compare(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
     view = ChangesView(compare(*(view.release for view in views), names=names))
     tables = {title: [_change_row(*row) for row in rows] for title, rows in view.tables.items()}
     return {
-        "summary": view.comparison.explained,
+        "summary": view.comparison.summary,
         "how_to_read": view.comparison.how_to_read,
         "notes": view.notes,
         "tables": tables,
@@ -306,7 +306,7 @@ def _change_row(change: Change, ngram: str, _between: str) -> dict[str, Any]:
         "ngram": ngram,
         "before": before,
         "after": after,
-        "change": change.described,
+        "change": change.description,
         "fdr": change.fdr,
     }
 
@@ -362,7 +362,7 @@ def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
             expected = await run_in_threadpool(planner.expect, request, query.draw)
         finally:
             one_plan.release()
-        warnings = weaknesses(query.epsilon, query.delta, round(query.users))
+        warnings = find_weaknesses(query.epsilon, query.delta, round(query.users))
         return JSONResponse({**asdict(expected), "warnings": [str(each) for each in warnings]})
 
     @app.post("/api/plan/picture")

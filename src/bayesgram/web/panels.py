@@ -13,9 +13,9 @@ import numpy as np
 
 from bayesgram.charts import Drawing, format_percent, printable
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.releases.card import Card, Grade, norm_bins
-from bayesgram.releases.intervals import interval
-from bayesgram.reports.figures import ReleasePoint, draw_norms, draw_sources, draw_trade
+from bayesgram.releases.card import Card, Grade, norm_histogram
+from bayesgram.releases.intervals import probability_interval
+from bayesgram.reports.pictures import ReleasePoint, draw_norms, draw_sources, draw_trade
 from bayesgram.reports.views import SMALLEST_PROBABILITY, ReleaseView
 from bayesgram.text.ngrams import START
 from bayesgram.text.tokenizer import Tokenizer
@@ -40,7 +40,7 @@ def rank_releases(items: Sequence[Item]) -> list[int]:
 def _rank_key(view: ReleaseView) -> tuple[int, int, bool, float, float]:
     card = view.card
     known = view.orders[-1].known
-    known_mass = sum(one.mass for one in known)  # within any of the factors
+    known_mass = sum(one.mass_share for one in known)  # within any of the factors
     return (
         LABELS.index(card.guarantee),
         GRADES.index(card.grade),
@@ -61,12 +61,12 @@ def summarize_release(item: Item) -> dict[str, Any]:
         "claim": card.claim,
         "epsilon": card.epsilon,
         "delta": card.delta,
-        "unit": None if card.is_person else printable(card.unit_shown),
+        "unit": None if card.is_person else printable(card.unit_text),
         "factor": item.view.factor,
         "orders": sorted(item.tables),
         "size": len(item.view.release.ngrams),
         "sorts": [str(sort) for sort in item.tables[max(item.tables)].sorts],
-        "intervals": item.view.release.deviations is not None,
+        "intervals": item.view.release.probability_std is not None,
     }
 
 
@@ -81,22 +81,22 @@ def card_details(view: ReleaseView) -> dict[str, Any]:
         "claim": card.claim,
         "statement": printable(card.promise_sentence),
         "protects": printable(card.protects),
-        "person": _printable_or_none(card.person),
+        "person": _printable_or_none(card.person_sentence),
         "meaning": view.meaning,
         "not_covered": list(view.not_covered),
-        "assumes": list(card.assumes),
-        "composition": card.composition,
-        "chain": _printable_or_none(card.follows),
+        "assumes": list(card.assumptions),
+        "composition": card.composition_sentence,
+        "chain": _printable_or_none(card.chain_sentence),
         "made_from": [printable(str(ingredient)) for ingredient in card.ingredients],
-        "inferred": card.inferred_again,
+        "inferred": card.reinference_sentence,
         "ledger": _ledger_sentence(card),
         "command": _printable_or_none(card.command),
         "vocabulary": card.vocabulary_sentence,
         "segment": _printable_or_none(card.segment_sentence),
         "discovered": [vars(row) for row in view.discovered],
-        "sources": card.sources,
+        "sources": card.sources_sentence,
         "clipping": view.clipping.sentence,
-        "has_norms": bool(norm_bins(card)),
+        "has_norms": bool(norm_histogram(card)),
         "facts": {printable(name): printable(value) for name, value in view.facts.items()},
     }
 
@@ -117,7 +117,7 @@ def draw_card(view: ReleaseView, width: float) -> dict[str, Drawing]:
     drawings = {}
     if view.sources:
         drawings["sources"] = draw_sources(view.sources, width=width, is_interactive=True)
-    bins = norm_bins(view.card)
+    bins = norm_histogram(view.card)
     if bins:
         noise_std = view.clipping.noise_std
         drawings["norms"] = draw_norms(bins, noise_std, width=width, is_interactive=True)
@@ -168,7 +168,7 @@ def trade_value(view: ReleaseView, measure: TradeMeasure) -> float | None:
     """Return what a release has of a measure, for its longest n-grams; None if nobody knows."""
     longest = view.orders[-1]
     if measure.factor is not None:
-        masses = [known.mass for known in longest.known if known.factor == measure.factor]
+        masses = [known.mass_share for known in longest.known if known.factor == measure.factor]
         return masses[0] if masses else None
     if view.public is None:
         return None
@@ -288,7 +288,7 @@ def _word_interval(
     item: Item | None, context: list[str], word: str, probability: float
 ) -> Interval:
     """The interval of the longest n-gram in the release that ends with this word, scaled to it."""
-    if item is None or item.view.release.deviations is None:
+    if item is None or item.view.release.probability_std is None:
         return None, None
     before = [START, *context] if item.model.tokenizer.boundaries else context
     for order in sorted(item.tables, reverse=True):
@@ -301,7 +301,7 @@ def _word_interval(
 
 def _scale_interval(item: Item, row: int, probability: float) -> Interval:
     released = float(item.view.release.probabilities[row])
-    ends = interval(item.view.release, row)
+    ends = probability_interval(item.view.release, row)
     if ends is None or released <= 0:
         return None, None
     return probability * ends[0] / released, min(probability * ends[1] / released, 1.0)
