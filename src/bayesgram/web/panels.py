@@ -270,7 +270,7 @@ def suggest(
             split[model.tokenizer] = model.tokenizer.unfinished(text)
         sentences, typed = split[model.tokenizer]
         predictions = model.suggest(text, how_many, cache=cache, capitals=False)
-        written = model.written(predictions, sentences, text[len(text) - len(typed) :])
+        written = model.capitalise(predictions, sentences, text[len(text) - len(typed) :])
         with_intervals = None if cache else item  # the intervals are about the release alone
         words = []
         for prediction, (word, probability) in zip(predictions, written, strict=True):
