@@ -103,7 +103,7 @@ def test_one_release_has_no_curve_of_utility():
     assert make_private_part().drawing is not None
 
 
-def test_known_within_counts_whole_intervals():
+def test_accuracy_shares_counts_whole_intervals():
     release, _ = make_release()
     theta = np.array([0.5, 0.3, 0.2])
     sure = replace(
