@@ -14,7 +14,8 @@ from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
-from bayesgram.reports.explanation import belief_bounds, explain_epsilon, format_odds_factor
+from bayesgram.releases.card_sections import belief_bounds, format_odds_factor
+from bayesgram.reports.explanation import explain_epsilon
 from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
 from helpers.report_data import (

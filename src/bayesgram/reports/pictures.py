@@ -36,7 +36,7 @@ from bayesgram.charts import (
 )
 from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.planning.plan import Plan
-from bayesgram.releases.card import (
+from bayesgram.releases.card_sections import (
     SOURCE_WEIGHTS_DETAIL,
     NormBin,
     SourceWeight,

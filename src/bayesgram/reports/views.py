@@ -18,9 +18,9 @@ from markupsafe import Markup
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.charts import DATA, LOWERED, format_percent, printable
 from bayesgram.comparison.comparison import Change, Comparison
-from bayesgram.releases.card import (
+from bayesgram.releases.card import Card
+from bayesgram.releases.card_sections import (
     SOURCE_WEIGHTS_DETAIL,
-    Card,
     SourceWeight,
     format_odds_factor,
     norm_histogram,
@@ -432,7 +432,7 @@ class ClippingView:
     @property
     def sentence(self) -> str:
         """How many users were clipped, or why nobody knows."""
-        bins = norm_histogram(self.card)
+        bins = norm_histogram(self.card.details)
         if not bins:
             return self._why_unknown
         users = sum(max(norm_bin.users, 0.0) for norm_bin in bins)
@@ -465,12 +465,12 @@ class ClippingView:
     @property
     def noise_std(self) -> float:
         """Standard deviation of the number of users in each bar."""
-        return norm_histogram_noise_std(self.card)
+        return norm_histogram_noise_std(self.card.details)
 
     @property
     def drawing(self) -> Markup | None:
         """Users by norm."""
-        bins = norm_histogram(self.card)
+        bins = norm_histogram(self.card.details)
         return pictures.draw_norms(bins, self.noise_std).inline() if bins else None
 
 

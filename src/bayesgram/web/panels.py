@@ -13,7 +13,8 @@ import numpy as np
 
 from bayesgram.charts import Drawing, format_percent, printable
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.releases.card import Card, Grade, norm_histogram
+from bayesgram.releases.card import Card
+from bayesgram.releases.card_sections import Grade, norm_histogram
 from bayesgram.releases.intervals import probability_interval
 from bayesgram.reports.pictures import ReleasePoint, draw_norms, draw_sources, draw_trade
 from bayesgram.reports.views import SMALLEST_PROBABILITY, ReleaseView
@@ -96,7 +97,7 @@ def card_details(view: ReleaseView) -> dict[str, Any]:
         "discovered": [vars(row) for row in view.discovered],
         "sources": card.sources_sentence,
         "clipping": view.clipping.sentence,
-        "has_norms": bool(norm_histogram(card)),
+        "has_norms": bool(norm_histogram(card.details)),
         "facts": {printable(name): printable(value) for name, value in view.facts.items()},
     }
 
@@ -117,7 +118,7 @@ def draw_card(view: ReleaseView, width: float) -> dict[str, Drawing]:
     drawings = {}
     if view.sources:
         drawings["sources"] = draw_sources(view.sources, width=width, is_interactive=True)
-    bins = norm_histogram(view.card)
+    bins = norm_histogram(view.card.details)
     if bins:
         noise_std = view.clipping.noise_std
         drawings["norms"] = draw_norms(bins, noise_std, width=width, is_interactive=True)
