@@ -203,7 +203,7 @@ def test_a_shape_of_lost_words_whose_squares_would_overflow_is_refused(value):
         ClippedWordsSpec(np.array([1.0, value]), np.zeros((2, 1), np.int32), 1.0)
 
 
-@pytest.mark.parametrize("lost_norm", [0.0, -1.0, math.nan, math.inf, 1e-7, 1e10])
+@pytest.mark.parametrize("clipped_mass_norm", [0.0, -1.0, math.nan, math.inf, 1e-7, 1e10])
 def test_a_norm_of_lost_words_that_is_none_is_refused(clipped_mass_norm):
     with pytest.raises(
         UsageError, match=rf"^clip_norm={clipped_mass_norm}: give a public number from 1e-6 to 1e9;"

@@ -32,7 +32,7 @@ from bayesgram.releases.provenance import (
     weakest_label,
 )
 from bayesgram.releases.release import Release
-from bayesgram.web.catalogue import Index, Kind, OrderTable, written
+from bayesgram.web.catalogue import FileKind, Index, OrderTable, write_rows
 
 TEXT = ["the red fish swims", "the blue fish sleeps", "a red fish sleeps in the cold water"]
 PUBLIC = pa.table({"text": TEXT})
@@ -195,7 +195,7 @@ def list_of_a_download(folder, label, public, counts):
     release = Release.load(folder / label)
     rows = np.flatnonzero(release.orders == 1).astype(np.int32)
     table = OrderTable(release, None, Index.of(release.ngrams, rows))
-    (folder / f"{label}-download.parquet").write_bytes(written(table, rows, Kind.PARQUET))
+    (folder / f"{label}-download.parquet").write_bytes(write_rows(table, rows, FileKind.PARQUET))
     return Vocabulary.from_list(folder / f"{label}-download.parquet", PUBLIC).label
 
 

@@ -293,7 +293,7 @@ def _draw(discovery: "Discovery", plot: Path, *, force: bool) -> None:
     rows = list(zip(*columns, strict=True))
     subtitle = f"{len(discovery):,} n-grams, {discovery.card.claim}, T = {level:.1f}"
     plots.save_plot(
-        lambda: pictures.found(rows, level, discovery.noise_std, subtitle=subtitle),
+        lambda: pictures.draw_discoveries(rows, level, discovery.noise_std, subtitle=subtitle),
         plot,
         force=force,
     )

@@ -517,10 +517,14 @@ def _draw_charts(folder: Path, results: DemoResults, population: Population) -> 
     setting = f"{population.users:,} made-up users, {VOCABULARY_SIZE:,} trigrams, δ = {DELTA:g}"
     shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
     drawn = {
-        "comparison": pictures.comparison(results.rows, subtitle=setting),
-        "moved": pictures.moved(results.lifted, results.lowered, subtitle=shown),
-        "norms": pictures.norms(results.norms, subtitle=shown),
-        "sources": pictures.sources(results.source_weights, subtitle=shown),
+        "comparison": pictures.draw_comparison(results.rows, subtitle=setting),
+        "moved": pictures.draw_moved(
+            [change.mark() for change in results.lifted],
+            [change.mark() for change in results.lowered],
+            subtitle=shown,
+        ),
+        "norms": pictures.draw_norms_file(results.norms, subtitle=shown),
+        "sources": pictures.draw_sources_file(results.source_weights, subtitle=shown),
         "weeks": pictures.draw_changes(results.followed.weeks),
     }
     discovered = results.found
@@ -528,7 +532,7 @@ def _draw_charts(folder: Path, results: DemoResults, population: Population) -> 
         subtitle = (
             f"{len(discovered.ngrams):,} n-grams, {discovered.claim}, T = {discovered.level:.1f}"
         )
-        drawn["found"] = pictures.found(
+        drawn["found"] = pictures.draw_discoveries(
             discovered.ngrams, discovered.level, discovered.deviation, subtitle=subtitle
         )
     for name, chart in drawn.items():
