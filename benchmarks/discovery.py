@@ -30,14 +30,19 @@ from bayesgram.io import Records, read_records
 from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import Chunks, Column
 from bayesgram.mechanisms import discovery as mechanism
-from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
+from bayesgram.mechanisms.discovery import (
+    DEFAULT_ROUNDS,
+    DiscoveryMechanism,
+    Settings,
+    has_known_words,
+)
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private.candidates import (
     CandidateLists,
-    Kept,
+    UserCandidates,
     hash_windows,
-    heaviest,
+    select_heaviest,
     single_round_units,
 )
 from bayesgram.private.streaming import read_user_text
@@ -142,15 +147,15 @@ def read_people(
         pairs, lengths = [], []
         for users in text:
             weights = novelty.log_weights(users.tokens)
-            which, ends, sizes = heaviest(
+            which, ends, sizes = select_heaviest(
                 users.starts, users.tokens, np.array(orders), weights, hashes, EVERYTHING
             )
             kept, own = (
-                Kept(users.tokens, which, ends, weights[which, ends], sizes),
+                UserCandidates(users.tokens, which, ends, weights[which, ends], sizes),
                 np.empty(which.size, np.int32),
             )
             for number, known in enumerate(numbers):
-                places, rows = kept.rows(number, known.order)
+                places, rows = kept.select(number, known.order)
                 own[places] = known.add(rows)
                 all_ends = np.flatnonzero(weights[number] > -np.inf)
                 windows = users.tokens[all_ends[:, None] + np.arange(1 - known.order, 1)]
@@ -206,8 +211,8 @@ def ours(
     `known` are the words of public text.
     """
     settings = Settings(tuple(np.unique(people.orders).tolist()), rounds=rounds)
-    door = DiscoveryMechanism(settings, budget, settings.calibrated(budget))
-    own = listed or people.heaviest(people.weights(), mechanism.MOST)
+    door = DiscoveryMechanism(settings, budget, settings.calibrate(budget))
+    own = listed or people.heaviest(people.weights(), mechanism.MAX_CANDIDATES)
 
     def find(seed: int) -> Integers:
         noise = SeededNoise(seed)
@@ -215,13 +220,13 @@ def ours(
             above, _ = door._all_above(door._all_rounds(own.lists, noise))  # noqa: SLF001 - as `measure` does
         else:
             units = single_round_units(
-                own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.smallest
+                own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.min_units
             )
             sums = np.bincount(own.candidates, units, own.numbers.size).astype(np.int64)
-            some = np.flatnonzero(sums >= door.bound.floor)
+            some = np.flatnonzero(sums >= door.bound.min_sum)
             noisy = noise.discrete_gaussian(sums[some], scale=door.threshold.scale)
             above = some[door._above(noisy)[0]]  # noqa: SLF001 - as there
-        return own.numbers[above[of_known_words(own.lists.ngrams(above), known)]]
+        return own.numbers[above[has_known_words(own.lists.ngrams(above), known)]]
 
     return find
 
@@ -236,7 +241,7 @@ def contestants(
         return lambda: lambda seed: PEERS[name](people.lists, bounds, np.random.default_rng(seed))
 
     return {
-        f"ours, {ROUNDS} rounds": lambda: ours(people, known, budget, ROUNDS),
+        f"ours, {DEFAULT_ROUNDS} rounds": lambda: ours(people, known, budget, DEFAULT_ROUNDS),
         "ours, 1 round": lambda: ours(people, known, budget, 1),
         **{name: peer(name) for name in PEERS},
     }

@@ -55,8 +55,8 @@ def rows_of_people(number, *texts, name="user"):
 
 
 def make_mechanism(rounds, budget=BUDGET, **settings):
-    chosen = Settings.of(PUBLIC.vocabulary, rounds=rounds, **settings)
-    return DiscoveryMechanism(chosen, budget, chosen.calibrated(budget))
+    chosen = Settings.for_vocabulary(PUBLIC.vocabulary, rounds=rounds, **settings)
+    return DiscoveryMechanism(chosen, budget, chosen.calibrate(budget))
 
 
 def reserve_nothing():
@@ -74,7 +74,7 @@ def measure(the_mechanism, said, noise, reserve=reserve_nothing):
 def candidate_texts_and_logs(lists):
     """The texts and public log weights of all candidates, by their numbers."""
     texts = lists.ngrams(np.arange(len(lists))).to_pylist()
-    return texts, np.concatenate([lists.logs(block) for block in range(len(lists.blocks))])
+    return texts, np.concatenate([lists.log_weights(block) for block in range(len(lists.blocks))])
 
 
 def candidates_by_user(lists):
@@ -87,7 +87,7 @@ def candidates_by_user(lists):
 
 def sum_weights(lists, weights):
     """One round by any weights of all candidates."""
-    blocks = lists.values("some weights")
+    blocks = lists.new_array_blocks("some weights")
     for number, (first, last) in enumerate(lists.blocks):
         blocks[number] = weights[first:last]
     return np.concatenate(list(CandidateRounds(lists).sums(blocks)))

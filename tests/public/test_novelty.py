@@ -30,7 +30,7 @@ def test_weights_don_t_depend_on_where_tokens_are_weighed_together(public, monke
     assert np.isfinite(whole).sum() > 5
     assert np.isinf(whole).sum() > 5
     for size in range(1, 8):
-        monkeypatch.setattr(candidate_weights, "BATCH_SIZE", size)
+        monkeypatch.setattr(candidate_weights, "BATCH_TOKENS", size)
         assert weights.log_weights(stream).tobytes() == whole.tobytes(), size
 
 

