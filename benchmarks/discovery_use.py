@@ -73,13 +73,17 @@ def cost(
     nats, characters, words = 0.0, 0, 0
     for chunk in chunks(texts):
         data, offsets, _ = model.tokenizer.cut(chunk)
-        numbers, data, offsets = model.numbers(data, offsets), data.copy(), offsets.astype(np.int64)
+        numbers, data, offsets = (
+            model.encode_tokens(data, offsets),
+            data.copy(),
+            offsets.astype(np.int64),
+        )
         given = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         )
         unknown = given.filter(pa.array(numbers == model.trie.special[2]))
         nats -= (
-            model.trie.walk(numbers)[0].sum() * np.log(10)
+            model.trie.score(numbers)[0].sum() * np.log(10)
             + spelling.log_probabilities(unknown).sum()
         )
         characters += (

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from bayesgram.errors import BayesgramError as BayesgramError
     from bayesgram.errors import UsageError as UsageError
     from bayesgram.inference.reinfer import infer as infer
-    from bayesgram.lm.adaptation import Adapted as Adapted
+    from bayesgram.lm.adaptation import AdaptedModel as AdaptedModel
     from bayesgram.lm.adaptation import adapt as adapt
-    from bayesgram.lm.adaptation import tune as tune
+    from bayesgram.lm.adaptation import tune_adaptation as tune_adaptation
     from bayesgram.lm.interpolation import interpolate as interpolate
     from bayesgram.lm.language_model import LanguageModel as LanguageModel
     from bayesgram.lm.neural import CausalScorer as CausalScorer
@@ -70,7 +70,7 @@ _HOMES = {
     "comparison.comparison": ["Comparison", "compare"],
     "errors": ["BayesgramError", "UsageError"],
     "inference.reinfer": ["infer"],
-    "lm.adaptation": ["Adapted", "adapt", "tune"],
+    "lm.adaptation": ["AdaptedModel", "adapt", "tune_adaptation"],
     "lm.interpolation": ["interpolate"],
     "lm.language_model": ["LanguageModel"],
     "lm.neural": ["CausalScorer"],

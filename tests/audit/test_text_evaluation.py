@@ -114,7 +114,7 @@ def test_everything_against_loops(given_texts):
 def test_equal_words_are_suggested_as_predict_does(model, given_texts):
     given_texts = [
         *given_texts,
-        model.trie.words[int(model.trie.ranked[-1])],
+        model.trie.words[int(model.trie.likeliest_words[-1])],
         model.predict([], 1)[0].word,
     ]
     loops = Loops(model, given_texts)

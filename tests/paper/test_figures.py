@@ -266,12 +266,12 @@ def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
         ({"seeds": 0}, "seeds=0: the number of seeds is a whole number from 1 to 1,000."),
         (
             {"delta": 0},
-            "delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual.",
+            "--delta 0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual.",
         ),
         ({"delta": 2.0}, "delta=2.0: give 0, or a number from 1e-30 to below 1"),
         (
             {"users": 9, "counts": Path("c"), "vocab": Path("v")},
-            "users=9: the users are those of --counts",
+            "--users 9: the users are those of --counts",
         ),
         (
             {"counts": Path("c"), "vocab": Path("v")},

@@ -42,7 +42,7 @@ def same(ours, theirs):
         "suffix",
         "log_probability",
         "log_backoff",
-        "ranked",
+        "likeliest_words",
     )
     return all(
         np.array_equal(getattr(ours.trie, name), getattr(theirs.trie, name)) for name in names
@@ -129,7 +129,7 @@ def test_a_number_of_bytes_is_kept_by_each_source(vocabulary):
         "talk": ["i like"],
     }
     inputs = {name: pa.table({"text": rows}) for name, rows in text.items()}
-    whole = PublicModel.from_public(vocabulary, inputs)["wiki"].quantised()
+    whole = PublicModel.from_public(vocabulary, inputs)["wiki"].quantise()
     small = PublicModel.from_public(vocabulary, inputs, max_size=whole.size_on_disk - 40)
     assert small["wiki"].size_on_disk <= whole.size_on_disk - 40
     assert sum(small["wiki"].sizes) < sum(whole.sizes)

@@ -157,7 +157,7 @@ def saved_model(folder, label, public, counts):
 
 
 def pruned_model(folder, label, public, counts):
-    return LanguageModel.open(folder / label).pruned(20).quantised().label
+    return LanguageModel.open(folder / label).prune(20).quantise().label
 
 
 def model_as_source(folder, label, public, counts):

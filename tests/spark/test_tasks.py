@@ -294,7 +294,7 @@ def test_a_public_model_travels_without_what_can_be_made_again():
         .tobytes()
         == known.tobytes()
     )
-    for array in there.model.trie.searched:
+    for array in there.model.trie.for_scoring:
         assert not array.flags.writeable  # kernels are compiled for such arrays alone
 
 

@@ -31,7 +31,7 @@ def test_releases_move_it(public):
         [("out", made)]
     )
     answer = suggest(catalogue, "the red ", 2)
-    expected = [public.mixture, public.moved_by(made)]
+    expected = [public.mixture, public.adapt_to(made)]
     for column, model in zip(answer.columns, expected, strict=True):
         found = model.suggest("the red ", 2, cache=0.0, capitals=False)
         assert [word.word for word in column.words] == [each.word for each in found]

@@ -33,7 +33,7 @@ from bayesgram.arrays import Bools, Bytes, Floats, Ids
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import read_records
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.lm.search import NEVER, SENTENCE_END, rank_words
+from bayesgram.lm.search import NEVER_SUGGESTED, SENTENCE_END, rank_words
 from bayesgram.public.mixture import inputs_by_source
 
 SUGGESTIONS = 3  # as keyboards show
@@ -170,11 +170,11 @@ def evaluate_model(
     bands = bands or FrequencyBands.from_texts(model, texts)
     tokens = encode_texts(model, texts, bands)
     _check_words(tokens, list(texts), model, name)
-    scores, orders, states = model.trie.walk(tokens.stream)
+    scores, orders, states = model.trie.score(tokens.stream)
     is_word = tokens.stream != SENTENCE_END
     ranks, typed = _rank_suggestions(model, tokens.stream[is_word], states[is_word], on_progress)
     is_known = tokens.stream != model.trie.special[2]
-    costs = np.where(typed == NEVER, tokens.letters[is_word], typed) + 1
+    costs = np.where(typed == NEVER_SUGGESTED, tokens.letters[is_word], typed) + 1
     results = _TokenResults(tokens, scores, is_known, ranks, costs)
     everything = results.summarise("", np.ones(tokens.stream.size, np.bool_))
     return TextQuality(
@@ -231,7 +231,7 @@ class FrequencyBands:
     @classmethod
     def from_texts(cls, model: LanguageModel, texts: Mapping[str, Rows]) -> "FrequencyBands":
         """Return the bands of all texts together."""
-        streams = [model.stream(rows) for text in texts.values() for rows in text]
+        streams = [model.encode_texts(rows) for text in texts.values() for rows in text]
         stream = np.concatenate([np.zeros(0, np.int32), *streams])
         words = stream[stream != SENTENCE_END]
         shares = np.bincount(words, minlength=len(model.trie.words)) / max(words.size, 1)
@@ -246,7 +246,7 @@ class FrequencyBands:
 
     def band_of_tokens(self, data: Bytes, offsets: Ids) -> Ids:
         """Return the band of each token; that of a sentence end means nothing."""
-        numbers = self.model.numbers(data, offsets)
+        numbers = self.model.encode_tokens(data, offsets)
         bands = np.searchsorted(-self.least_shares, -self.shares[np.maximum(numbers, 0)])
         is_unknown = (numbers == self.model.trie.special[2]) | (numbers == SENTENCE_END)
         rarest = max(self.least_shares.size - 1, 0)  # also of words only another tokenizer finds
@@ -293,7 +293,7 @@ def encode_texts(
             for data, offsets, _ in model.tokenizer.scan(rows):
                 # Each character has one byte that is no continuation byte.
                 characters = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])
-                stream = model.numbers(data, offsets)
+                stream = model.encode_tokens(data, offsets)
                 columns[0].append(stream)
                 columns[1].append(np.diff(characters[offsets]).astype(np.int32))
                 columns[2].append(np.full(stream.size, number, np.int32))
@@ -331,7 +331,7 @@ def _rank_suggestions(
     ranks = np.empty(pairs.size, np.int32)
     typed = np.empty(pairs.size, np.int32)
     known = model.trie.words
-    searched = model.trie.suggested
+    searched = model.trie.for_prediction
     for begin in range(0, pairs.size, BATCH_SIZE):
         batch = slice(begin, begin + BATCH_SIZE)
         ranks[batch], typed[batch] = rank_words(

@@ -14,7 +14,7 @@ from bayesgram.cli.evaluate import print_divergences
 from bayesgram.cli.options import parse_int
 
 if TYPE_CHECKING:
-    from bayesgram.demo.pipeline import Found
+    from bayesgram.demo.pipeline import DiscoveredNgrams
 
 Users = Annotated[
     int, typer.Option(parser=parse_int, help="How many made-up users, up to 10,000,000.")
@@ -102,7 +102,7 @@ def _own_command() -> str:
     return f"{os.path.relpath(sys.executable)} -m bayesgram"
 
 
-def _print_discovered(found: "Found") -> None:
+def _print_discovered(found: "DiscoveredNgrams") -> None:
     """Print what the discovery added, and how much more of what people write is listed then."""
     rows = [
         (ngram, str(order), f"{weight:.1f}")

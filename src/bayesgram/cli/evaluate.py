@@ -320,10 +320,12 @@ class TextEvaluation:
 
 def _may_be_model(path: str) -> bool:
     """Return whether there is a file, or a folder with what a release or a model has."""
-    from bayesgram.lm.files import ABOUT
+    from bayesgram.lm.files import MODEL_JSON
     from bayesgram.releases.release import CARD_FILE
 
-    return Path(path).is_file() or any((Path(path) / name).is_file() for name in (ABOUT, CARD_FILE))
+    return Path(path).is_file() or any(
+        (Path(path) / name).is_file() for name in (MODEL_JSON, CARD_FILE)
+    )
 
 
 def _baselines(

@@ -114,11 +114,11 @@ def export(
     Example: bayesgram export out --format arpa -o model.arpa.gz
     """
     from bayesgram.io.atomic import check_writable
-    from bayesgram.lm.files import REPLACED
+    from bayesgram.lm.files import CONTENTS
     from bayesgram.public.public_model import is_public_model
     from bayesgram.releases.release import Release
 
-    contents = REPLACED if format_ is Format.MODEL else None
+    contents = CONTENTS if format_ is Format.MODEL else None
     inputs = [release, *(path for path in (public, vocab) if path is not None)]
     check_writable(output, force=force, contents=contents, inputs=inputs)
     _check_model_options(
@@ -234,9 +234,9 @@ def _export_bias(
         )
     release = Release.load(path)
     vocabulary = named_inputs.load_vocabulary_of(vocab, [(str(path), release)])
-    lifts = WordLifts.of(release, vocabulary)
+    lifts = WordLifts.from_release(release, vocabulary)
     with console.step("Writing"):
-        word_count = write_bias(lifts, output, most=most, force=force)
+        word_count = write_bias(lifts, output, max_words=most, force=force)
     report = {
         "output": str(output),
         "format": str(format_),
@@ -269,7 +269,7 @@ def _export_public(
     name = names[0] if source is None else source
     model = _with_casing(public_model[name], read_casing(public_model.tokenizer.name))
     if bits is not None:
-        model = model.quantised(bits)
+        model = model.quantise(bits)
     with console.step("Writing"):
         _write_model(model, output, format_, force=force)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "source": name}
@@ -294,7 +294,7 @@ def _model_builder(release: "Release", public: Path | None) -> "Callable[..., La
     if public is None:
         return partial(LanguageModel.from_release, release)
     model = PublicModel.load(public).adapt_to(release)
-    return lambda prune: model if prune is None else model.pruned(prune)
+    return lambda prune: model if prune is None else model.prune(prune)
 
 
 def _build_to_fit(
@@ -307,13 +307,13 @@ def _build_to_fit(
         bits: How many bits a probability is rounded to; None for none, or 8 with `max_bytes`.
         max_bytes: How large the model folder may be.
     """
-    from bayesgram.lm.language_model import fitted
-    from bayesgram.lm.quantisation import BITS
+    from bayesgram.lm.language_model import fit_to_size
+    from bayesgram.lm.quantisation import DEFAULT_BITS
 
     if max_bytes is not None:
-        return fitted(build, max_bytes, bits=BITS if bits is None else bits)
+        return fit_to_size(build, max_bytes, bits=DEFAULT_BITS if bits is None else bits)
     model = build(None)
-    return model if bits is None else model.quantised(bits)
+    return model if bits is None else model.quantise(bits)
 
 
 def _read_casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:
@@ -337,7 +337,7 @@ def _with_casing(model: "LanguageModel", casing: dict[str, str]) -> "LanguageMod
     """Return the model with how its words are written."""
     if not casing:
         return model
-    words = [word.decode() for word in model.trie.words.all()]
+    words = [word.decode() for word in model.trie.words.to_list()]
     return replace(model, casing={word: casing[word] for word in words if word in casing})
 
 
@@ -396,9 +396,9 @@ def import_arpa(
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.lm.arpa import read_arpa
-    from bayesgram.lm.files import REPLACED
+    from bayesgram.lm.files import CONTENTS
 
-    check_writable(output, force=force, contents=REPLACED, inputs=[file])
+    check_writable(output, force=force, contents=CONTENTS, inputs=[file])
     with console.step("Reading"):
         model = read_arpa(file, tokenizer=tokenizer_options.tokenizer)
     model.save(output, force=force)
@@ -453,13 +453,13 @@ def predict(
     """
     from time import perf_counter
 
-    from bayesgram.lm.files import ABOUT
+    from bayesgram.lm.files import MODEL_JSON
     from bayesgram.lm.language_model import LanguageModel
 
     start = perf_counter()
     stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
     opened = LanguageModel.open(model, tokenizer=stated_tokenizer)
-    if not (model / ABOUT).is_file():
+    if not (model / MODEL_JSON).is_file():
         command = f"export {model} --format model" if model.is_dir() else f"import {model}"
         console.print_note(
             f"Built in {perf_counter() - start:.1f} s; a model folder is there at once: bayesgram"
@@ -523,20 +523,20 @@ def interpolate(
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.lm import interpolation
-    from bayesgram.lm.files import REPLACED
+    from bayesgram.lm.files import CONTENTS
 
     for model in models:
         if models.count(model) > 1:
             raise UsageError(f"{model}: is given twice; give each once.")
     format_ = Format.ARPA if output.name.lower().endswith(ARPA_SUFFIXES) else Format.MODEL
-    contents = REPLACED if format_ is Format.MODEL else None
+    contents = CONTENTS if format_ is Format.MODEL else None
     check_writable(output, force=force, contents=contents, inputs=[*models])
     if weights is not None and tune is not None:
         raise UsageError("--weights and --tune: give one of them; --tune finds the weights.")
     given_weights = None
     if weights is not None:
         given_weights = parse_list("--weights", weights, parse_float, "0.6,0.4")
-    mixture_weights = interpolation.checked_weights(given_weights, len(models))
+    mixture_weights = interpolation.normalise_weights(given_weights, len(models))
     with console.step("Reading models"):
         opened = _open_models(models, tokenizer_options.tokenizer_if_given)
     if tune is not None:
@@ -583,10 +583,10 @@ def _tune_weights(
     models: "list[LanguageModel]", source: str, *, text_column: str, skip_bad_rows: bool
 ) -> "Floats":
     """Return the weights under which public text is the likeliest."""
-    from bayesgram.lm.interpolation import tune_weights
+    from bayesgram.lm.interpolation import fit_mixture_weights
 
     with console.reading("Reading text", then="Tuning") as bar:
         records = bar.records(
             [source], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
         )
-        return tune_weights(models, (batch.text for batch in records))
+        return fit_mixture_weights(models, (batch.text for batch in records))

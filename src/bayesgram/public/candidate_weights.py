@@ -19,10 +19,10 @@ from bayesgram.choices import TokenizerKind
 from bayesgram.io import Records
 from bayesgram.io.atomic import spill_folder
 from bayesgram.kernels import kernel, signed
-from bayesgram.lm.kneser_ney import kneser_ney
+from bayesgram.lm.kneser_ney import estimate_kneser_ney
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.lm.packed import Packed, backoff_at, first_child_at, value_at
-from bayesgram.lm.search import found_at
+from bayesgram.lm.packed import PackedTrie, first_child_at, log_backoff_at, log_probability_at
+from bayesgram.lm.search import find
 from bayesgram.lm.trie import UNKNOWN
 from bayesgram.public.public_model import count_ngrams
 from bayesgram.public.vocabulary import Vocabulary
@@ -62,14 +62,14 @@ class SpellingModel:
             counts = count_ngrams(
                 [records], known, order=SPELLING_ORDER, tokenizer=tokenizer, scratch=scratch
             )
-            return cls(LanguageModel(kneser_ney(counts), tokenizer))
+            return cls(LanguageModel(estimate_kneser_ney(counts), tokenizer))
 
     def log_probabilities(self, words: pa.LargeBinaryArray) -> Floats:
         """Log p of each word's letters and of its end."""
         found = [np.zeros(0)]
         for chunk in chunks(words):
             data, offsets, ends = self.model.tokenizer.cut(chunk)
-            scores = self.model.trie.walk(self.model.numbers(data, offsets))[0]
+            scores = self.model.trie.score(self.model.encode_tokens(data, offsets))[0]
             found.append(segment_sums(scores, ends) * LOG_10)
         return np.concatenate(found)
 
@@ -136,7 +136,7 @@ class PublicTextModel:
     @cached_property
     def spelling(self) -> SpellingModel:
         """Of the model's words."""
-        words = pa.array(self.model.trie.words.all(), pa.large_binary())
+        words = pa.array(self.model.trie.words.to_list(), pa.large_binary())
         return SpellingModel.from_words(
             words.filter(pa.array(~np.isin(np.arange(len(words)), self.model.trie.special)))
         )
@@ -145,7 +145,7 @@ class PublicTextModel:
     def _tokens(self) -> pa.LargeBinaryArray:
         """All that have a number before any text is read."""
         tokens = StringTable()
-        tokens.add(*buffers(pa.array(self.model.trie.words.all(), pa.large_binary())))
+        tokens.add(*buffers(pa.array(self.model.trie.words.to_list(), pa.large_binary())))
         tokens.add(*buffers(self.vocabulary.tokens.cast(pa.large_binary())))
         return tokens.strings()
 
@@ -176,7 +176,7 @@ class PublicTextModel:
             [np.zeros(words), self.spelling.log_probabilities(tokens.strings()[words:])]
         )
         start, end, unknown = trie.special
-        return TokenLikelihood(trie.searched, words, unknown, start, end, spelling)
+        return TokenLikelihood(trie.for_scoring, words, unknown, start, end, spelling)
 
 
 def _tokens_of(ngrams: pa.LargeStringArray) -> pa.LargeBinaryArray:
@@ -187,7 +187,7 @@ def _tokens_of(ngrams: pa.LargeStringArray) -> pa.LargeBinaryArray:
 class TokenLikelihood:
     """How likely public text makes tokens after others."""
 
-    trie: Packed
+    trie: PackedTrie
     words: int  # tokens below this are the model's words
     unknown: int
     start: int  # of the model; −1: none
@@ -315,7 +315,7 @@ def window_log_probabilities(steps: Floats, order: int) -> Floats:
 
 @kernel
 def conditional_log10_probabilities(
-    tokens: Ids, trie: Packed, most: int, start: int, end: int
+    tokens: Ids, trie: PackedTrie, most: int, start: int, end: int
 ) -> Floats:
     """log10 p of each token after none, one, … of the tokens before it (most × tokens); −∞ at the end of a sentence.
 
@@ -329,7 +329,7 @@ def conditional_log10_probabilities(
         word = signed(tokens[at])
         before[at] = word
         if word >= 0:
-            found[0, at] = value_at(
+            found[0, at] = log_probability_at(
                 end if word == start else word, trie.layout[1], trie.records, trie.codebooks
             )
     for order in range(2, most + 1):
@@ -340,17 +340,21 @@ def conditional_log10_probabilities(
         for at in range(tokens.size):
             value = found[order - 2, at]
             if here[at] >= 0:
-                value = value_at(signed(here[at]), trie.layout[order], trie.records, trie.codebooks)
+                value = log_probability_at(
+                    signed(here[at]), trie.layout[order], trie.records, trie.codebooks
+                )
             elif at and before[at - 1] >= 0:
                 context = signed(before[at - 1])
-                value += backoff_at(context, trie.layout[order - 1], trie.records, trie.codebooks)
+                value += log_backoff_at(
+                    context, trie.layout[order - 1], trie.records, trie.codebooks
+                )
             found[order - 1, at] = value
         before, here = here, before
     return found
 
 
 @kernel
-def find_longer_ngrams(order: int, before: Ids, tokens: Ids, trie: Packed, found: Ids) -> None:
+def find_longer_ngrams(order: int, before: Ids, tokens: Ids, trie: PackedTrie, found: Ids) -> None:
     """Where the n-grams of an order stand that end at each token; `before` has those that are shorter by one."""
     row, below = trie.layout[order - 1], trie.layout[order]
     sizes = np.zeros(tokens.size, np.int32)
@@ -363,6 +367,6 @@ def find_longer_ngrams(order: int, before: Ids, tokens: Ids, trie: Packed, found
             found[at] = first_child_at(place, row, trie.records, trie.bases)
             sizes[at] = first_child_at(place + 1, row, trie.records, trie.bases) - found[at]
     for at in range(tokens.size):
-        found[at] = found_at(
+        found[at] = find(
             below, trie.records, signed(found[at]), signed(sizes[at]), signed(tokens[at])
         )

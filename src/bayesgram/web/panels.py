@@ -213,7 +213,7 @@ def suggest(
             cut[model.tokenizer] = model.tokenizer.unfinished(text)
         sentences, typed = cut[model.tokenizer]
         found = model.suggest(text, how_many, cache=cache, capitals=False)
-        written = model.written(found, sentences, text[len(text) - len(typed) :])
+        written = model.capitalise(found, sentences, text[len(text) - len(typed) :])
         surely = None if cache else item  # the intervals are about the release alone
         sure = [_sure(surely, sentences[-1], *each) for each in found]
         adds = [model.tokenizer.added(sentences[-1], each.word) for each in found]
