@@ -50,7 +50,7 @@ def test_every_command_is_explained(name):
 
 
 def test_the_command_line_page_is_up_to_date():
-    assert tool("build_cli_docs").page() == (ROOT / "docs" / "cli.md").read_text(
+    assert tool("build_cli_docs").build_page() == (ROOT / "docs" / "cli.md").read_text(
         encoding="utf-8"
     ), "run: python tools/build_cli_docs.py"
 

@@ -110,8 +110,8 @@ def evaluate(
         rows = _read_texts(text, text_column=text_column, skip_bad_rows=skip_bad_rows)
         evaluation = TextEvaluation(rows)
         evaluation.evaluate_models(_baselines(loaded, counts, vocabulary))
-        stated = None if tokenizer is None else options.load_tokenizer(tokenizer)
-        evaluation.evaluate_files(names, stated)
+        stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
+        evaluation.evaluate_files(names, stated_tokenizer)
         document |= evaluation.to_json()
     if json:
         console.print_json(document)
