@@ -18,7 +18,7 @@ import yaml
 
 import bayesgram
 from bayesgram.cli.app import build_app
-from bayesgram.releases.card import belief_bounds, format_odds_factor
+from bayesgram.releases.card_sections import belief_bounds, format_odds_factor
 from helpers import commands
 
 ROOT = Path(__file__).parent.parent

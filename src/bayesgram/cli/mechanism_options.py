@@ -323,7 +323,7 @@ def _warn_of_weak_budget(
 
     Where nothing is proved, δ alone can be wrong.
     """
-    from bayesgram.releases.card import find_weaknesses
+    from bayesgram.releases.card_sections import find_weaknesses
 
     if mechanism not in NOT_PROVED:
         for weakness in find_weaknesses(budget.epsilon, budget.delta, expected_users):

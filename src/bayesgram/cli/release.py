@@ -254,9 +254,9 @@ def _releases_by_segment(result: "Release | SegmentedRelease") -> "dict[str, Rel
 
 def _draw_norms(card: "Card") -> None:
     """Draw bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.releases.card import norm_histogram
+    from bayesgram.releases.card_sections import norm_histogram
 
-    bins = norm_histogram(card)
+    bins = norm_histogram(card.details)
     if bins:
         console.print_note("Users by the norm of their counts (noisy; ░ clipped):")
     largest = max((norm_bin.users for norm_bin in bins), default=1.0)

@@ -45,7 +45,7 @@ from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
-from bayesgram.releases.card import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
+from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
@@ -227,7 +227,7 @@ def run(
             rows=rows,
             lifted=lifted,
             lowered=lowered,
-            norms=norm_histogram(shown.card),
+            norms=norm_histogram(shown.card.details),
             sources=shown.card.sources_sentence,
             source_weights=shown.card.details.get(SOURCE_WEIGHTS_DETAIL, {}),
             secrets=secrets,

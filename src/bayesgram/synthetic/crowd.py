@@ -130,10 +130,10 @@ class Crowd:
             texts = write_chat_messages(keys, owners, places // self.pool % topics).cast(
                 pa.large_string()
             )
-            found = list(
+            matches = list(
                 self.vocabulary.matcher.match([(texts, np.arange(len(texts), dtype=np.int32))])
             )
-            rows, ngrams = (np.concatenate(column) for column in zip(*found, strict=True))
+            rows, ngrams = (np.concatenate(column) for column in zip(*matches, strict=True))
             yield np.bincount(rows, minlength=places.size), ngrams.astype(np.int32)
 
 

@@ -92,7 +92,8 @@ def read_rules(*paths: Path) -> Rules:
                     )
                 prefix, dot, last = head[1].rpartition(".")
                 names = [f"{prefix}{dot}{name}" for name in last.split("/")]
-                ranked, line = head[2] == "~", line[head.end() :]
+                ranked = head[2] == "~"
+                line = line[head.end() :]
                 if twice := [name for name in names if name in rules]:
                     raise UsageError(
                         f"{where}: rule {twice[0]!r} is defined twice; rename or remove one"
@@ -275,7 +276,8 @@ def _push_production(
 
     It is the first choice whose cumulative chance exceeds u.
     """
-    low, high = tables.first_choice[rule], tables.first_choice[rule + 1] - 1
+    low = tables.first_choice[rule]
+    high = tables.first_choice[rule + 1] - 1
     while low < high:
         middle = (low + high) // 2
         if u < tables.chance[middle]:
@@ -359,7 +361,8 @@ def expand_rows(
     )  # enough: no rule waits for itself
     at = 0
     for row in range(len(keys)):
-        start, drawn = at, np.uint64(0)
+        start = at
+        drawn = np.uint64(0)
         for _ in range(times[row]):
             at = _append_byte(SPACE, 0, False, out, start, at)
             drawn += np.uint64(1)
@@ -368,9 +371,11 @@ def expand_rows(
             )
             while top > 0:
                 top -= 1
-                kind, value = tables.kind[stack[top]], tables.value[stack[top]]
+                kind = tables.kind[stack[top]]
+                value = tables.value[stack[top]]
                 if kind == TEXT:
-                    first, last = tables.first_byte[value], tables.first_byte[value + 1]
+                    first = tables.first_byte[value]
+                    last = tables.first_byte[value + 1]
                     if at + 2 * (last - first) + 1 > len(
                         out
                     ):  # room for a space, and an n after each a
