@@ -99,6 +99,7 @@ CONTENTS = (
     *SOURCES.values(),
     "messages",
     "vocab.parquet",
+    "vocab.parquet.rows",  # hashes of public rows, which `Vocabulary.save` writes beside it
     "counts",
     "found",
     "releases",
