@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from bayesgram.choices import FILE_PREFIX, NAMED, EngineName, TokenizerKind
+from bayesgram.choices import FILE_PREFIX, NAMED_TOKENIZERS, EngineName, TokenizerKind
 from bayesgram.errors import UsageError
 from bayesgram.privacy.unit import DEFAULT_UNIT
 
@@ -176,7 +176,7 @@ TokenizerOption = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help=f"How text is cut (docs/text.md): {', '.join(NAMED)} or {FILE_PREFIX}PATH, a tokenizer.json.",
+        help=f"How text is cut (docs/text.md): {', '.join(NAMED_TOKENIZERS)} or {FILE_PREFIX}PATH, a tokenizer.json.",
         show_default="words",
     ),
 ]

@@ -32,7 +32,7 @@ from bayesgram.io import streams
 from bayesgram.io.inputs import Source, check_first_bytes
 from bayesgram.io.records import Chunk, Columns
 from bayesgram.io.streams import BYTE_ORDER_MARK, ByteStream, open_stream
-from bayesgram.kernels import eight_bytes, inlined, kernel
+from bayesgram.kernels import inlined, kernel, read_uint64
 
 WRONG_COLUMNS = "the wrong number of columns"
 
@@ -215,7 +215,7 @@ def _plain(data: Bytes, at: int, delimiter: int) -> int:
     """Where the next byte is that can stop a field without quotes: eight bytes at a time, then one by one."""
     stop = _ONES * np.uint64(delimiter)
     while at + 8 <= data.size:
-        eight = eight_bytes(data, at)
+        eight = read_uint64(data, at)
         if (
             _has(eight, stop)
             | _has(eight, _QUOTES)
@@ -232,7 +232,7 @@ def _plain(data: Bytes, at: int, delimiter: int) -> int:
 @kernel
 def _next_quote(data: Bytes, at: int) -> int:
     """Where the next quote is, or the end."""
-    while at + 8 <= data.size and not _has(eight_bytes(data, at), _QUOTES):
+    while at + 8 <= data.size and not _has(read_uint64(data, at), _QUOTES):
         at += 8
     while at < data.size and data[at] != _QUOTE:
         at += 1

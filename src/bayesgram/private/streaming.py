@@ -39,7 +39,7 @@ from bayesgram.private.counts_io import open_counts_writer
 from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import Owned, add_marks, with_boundaries
-from bayesgram.text.strings import Found, StringTable
+from bayesgram.text.strings import LookupResult, StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
 
 Occurring = Sequence[tuple[Ids, Ids]]  # users and n-grams
@@ -333,14 +333,14 @@ def _token_streams(
     """The owner and the number of every token: text is cut on all cores, new tokens are numbered on one."""
     marks = add_marks(tokens) if tokenizer.boundaries else None
 
-    def look_up(texts: pa.LargeBinaryArray) -> tuple[Found, Integers]:
+    def look_up(texts: pa.LargeBinaryArray) -> tuple[LookupResult, Integers]:
         data, offsets, ends = tokenizer.cut(texts)
         return tokens.look_up(data, offsets), ends
 
     for texts, owners in batches:
         first = 0
         for found, row_ends in parallel_map(look_up, chunks(texts), cores=cores):
-            numbers, ends = tokens.complete(found), row_ends
+            numbers, ends = tokens.add_unknown(found), row_ends
             if marks:
                 numbers, lengths = with_boundaries(numbers, *marks)
                 ends = lengths[row_ends]

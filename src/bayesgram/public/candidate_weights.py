@@ -26,7 +26,7 @@ from bayesgram.lm.search import found_at
 from bayesgram.lm.trie import UNKNOWN
 from bayesgram.public.public_model import count_ngrams
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.ngram_tables import WindowIndex, bits_of
+from bayesgram.text.ngram_tables import WindowIndex, token_bits
 from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
@@ -152,7 +152,7 @@ class PublicText:
 
     def _index(self, order: int, tokens: int) -> WindowIndex:
         """The vocabulary's n-grams of an order."""
-        kind = order, bits_of(tokens)
+        kind = order, token_bits(tokens)
         if kind not in self._indices:
             rows = pa.array(np.flatnonzero(ngram_orders(self.vocabulary.ngrams) == order))
             ngrams = self.vocabulary.ngrams.take(rows)

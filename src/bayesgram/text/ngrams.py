@@ -27,7 +27,7 @@ from bayesgram.text.ngram_tables import (
     are_sortable,
 )
 from bayesgram.text.row_hashes import RowSample
-from bayesgram.text.strings import EMPTY, Found, StringTable
+from bayesgram.text.strings import EMPTY, LookupResult, StringTable
 from bayesgram.text.tokenizer import CHUNK_BYTES, Tokenizer, buffers, chunks
 
 Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
@@ -125,17 +125,17 @@ class NgramCounter:
         if self._counted or (self._scratch and self._streams.kept_bytes > self._kept_at_most):
             self._grow()
 
-    def _found(self, texts: pa.LargeBinaryArray) -> Found:
+    def _found(self, texts: pa.LargeBinaryArray) -> LookupResult:
         """The numbers of a chunk's tokens, as far as they have one, and the others."""
         data, offsets, row_ends = self.tokenizer.cut(texts)
         if self._rows is not None:
             self._rows.add_rows(data, offsets, row_ends)
         return self.tokens.look_up(data, offsets)
 
-    def _numbered(self, found: Found) -> Ids:
+    def _numbered(self, found: LookupResult) -> Ids:
         """The numbers of all tokens of a chunk."""
         if self._unknown is None:
-            return self.tokens.complete(found)
+            return self.tokens.add_unknown(found)
         numbers = found.numbers
         numbers[found.unknown] = self._unknown
         for mark in self._marks or ():
@@ -155,7 +155,7 @@ class NgramCounter:
             return
         for streams in self._streams:
             for order, table in self._counted.items():
-                self._counted[order] = self._added(table, streams, CountMinSketch.none(), 1)
+                self._counted[order] = self._added(table, streams, CountMinSketch.unbounded(), 1)
         self._streams.clear()
 
     def _is_repetitive(self, order: int) -> bool:
@@ -164,7 +164,7 @@ class NgramCounter:
             return False
         table = self._table(order)
         first = next(iter(self._streams))
-        table.add(first, CountMinSketch.none())
+        table.add(first, CountMinSketch.unbounded())
         return len(table) * REPEATS < sum(stream.size for stream in first)
 
     def windows(self, order: int) -> int:
@@ -230,7 +230,7 @@ class NgramCounter:
         else:
             table = self._table(order)
             for streams in self._streams:
-                table = self._added(table, streams, bounds or CountMinSketch.none(), at_least)
+                table = self._added(table, streams, bounds or CountMinSketch.unbounded(), at_least)
         spilled = self._spilled.pop(order, None)
         if not spilled:
             yield table
@@ -249,7 +249,7 @@ class NgramCounter:
         self, table: WindowTable, streams: Sequence[Ids], bounds: CountMinSketch, at_least: int
     ) -> WindowTable:
         """The table with the n-grams of more text; or an empty one, if they are on disk now."""
-        table = table.with_keys_for(len(self.tokens))
+        table = table.widen_keys(len(self.tokens))
         table.add(streams, bounds, at_least=at_least)
         if self._scratch and table.largest_size > self._memory:
             name = f"windows-{table.order}"
@@ -262,7 +262,7 @@ class NgramCounter:
 
 def spill(table: WindowTable, spilled: SpillBuckets) -> None:
     """Move a table to disk, dealt out by hash."""
-    for edges, rows, counts in table.partitioned(BUCKETS):
+    for edges, rows, counts in table.partition(BUCKETS):
         spilled.add(edges, [rows, counts])
     table.clear()
 

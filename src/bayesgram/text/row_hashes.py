@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.choices import TokenizerKind
-from bayesgram.kernels import eight_bytes, kernel, mix
+from bayesgram.kernels import kernel, mix, read_uint64
 
 # Tokens in a row that is compared. Shorter rows ("happy birthday to you") are written by people
 # who never saw one another; whoever writes the same eight words has copied them, as a rule.
@@ -64,9 +64,9 @@ def hash_long_rows(
             value = begun ^ np.uint64(end - start)
             for at in range(start, end - 8, 8):
                 # Each step is a bijection of `value` for any eight bytes; it is half of `mix`.
-                value = (value ^ eight_bytes(data, at)) * np.uint64(0xBF58476D1CE4E5B9)
+                value = (value ^ read_uint64(data, at)) * np.uint64(0xBF58476D1CE4E5B9)
                 value ^= value >> np.uint64(29)
-            hashes[size] = mix(mix(value ^ eight_bytes(data, end - 8)) ^ begun)
+            hashes[size] = mix(mix(value ^ read_uint64(data, end - 8)) ^ begun)
             size += 1
         first = last
     return hashes[:size].copy()

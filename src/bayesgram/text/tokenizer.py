@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Bytes, Ids, Integers
-from bayesgram.choices import FILE_PREFIX, NAMED, TokenizerKind
+from bayesgram.choices import FILE_PREFIX, NAMED_TOKENIZERS, TokenizerKind
 from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
 from bayesgram.text.scanners import (
     LINE_BREAKS,
@@ -225,7 +225,7 @@ class Tokenizer:
             raise UsageError.for_argument(
                 "tokenizer",
                 repr(self.kind),
-                f"choose one of {', '.join(NAMED)}; or {FILE_PREFIX}PATH, a tokenizer.json.",
+                f"choose one of {', '.join(NAMED_TOKENIZERS)}; or {FILE_PREFIX}PATH, a tokenizer.json.",
             )
         object.__setattr__(self, "kind", TokenizerKind(self.kind))
         if self.kind is TokenizerKind.FILE and self.lowercase:
@@ -269,7 +269,7 @@ class Tokenizer:
             return cls(TokenizerKind.FILE, boundaries=bool(file[2]), digest=file[1])
         kind, _, case = name.removesuffix(BOUNDARIES).partition(", ")
         cases = {"": None, "lower case": True, "case kept": False}
-        if kind not in set(NAMED) or case not in cases:
+        if kind not in set(NAMED_TOKENIZERS) or case not in cases:
             raise UsageError.for_argument(
                 "tokenizer",
                 repr(name),
