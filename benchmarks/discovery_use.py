@@ -63,7 +63,7 @@ def cost(
     """Bits of a character, and perplexity of words and sentence ends."""
     nats, characters, words = 0.0, 0, 0
     for chunk in chunks(texts):
-        data, offsets, _ = model.tokenizer.cut(chunk)
+        data, offsets, _ = model.tokenizer.tokenize(chunk)
         numbers, data, offsets = model.numbers(data, offsets), data.copy(), offsets.astype(np.int64)
         given = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]

@@ -303,7 +303,7 @@ def encode(model: LanguageModel, texts: Mapping[str, Rows], bands: FrequencyQuan
     columns: list[list[Ids]] = [[np.zeros(0, np.int32)] for _ in range(4)]
     for number, given in enumerate(texts.values()):
         for rows in given:
-            for data, offsets, _ in model.tokenizer.scan(rows):
+            for data, offsets, _ in model.tokenizer.tokenize_chunks(rows):
                 begun = np.concatenate(
                     [[0], np.cumsum((data & 0xC0) != 0x80)]
                 )  # each character has one such byte

@@ -151,7 +151,7 @@ class Adapted:
 
     def predict(self, context: str | Context, k: int = 5) -> list[Prediction]:
         """The k likeliest next words after the last, unfinished sentence of a text, or after a list of words."""
-        words = self.tokenizer.finished(context)[-1] if isinstance(context, str) else context
+        words = self.tokenizer.split_finished(context)[-1] if isinstance(context, str) else context
         return best_words(self, words, k)
 
 

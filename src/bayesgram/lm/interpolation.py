@@ -229,7 +229,7 @@ def _stream(words: Words, tokenizer: Tokenizer, texts: pa.LargeBinaryArray) -> I
     """Rows of text as word numbers, −1 at the end of each sentence; what is not known is <unk>."""
     start, end, unknown = find_special(words)
     parts = [np.zeros(0, np.int32)]
-    for data, offsets, _ in tokenizer.scan(texts):
+    for data, offsets, _ in tokenizer.tokenize_chunks(texts):
         distinct = StringTable()  # each word is looked up once
         which = distinct.add(data, offsets)
         found = words.find(*buffers(distinct.strings()))

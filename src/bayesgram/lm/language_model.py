@@ -129,7 +129,9 @@ class CaseCounter:
     def add(self, texts: pa.LargeBinaryArray) -> None:
         """Count rows of valid UTF-8: cut in both ways, which differ in case alone."""
         rows = texts.cast(pa.large_binary())
-        for lower, kept in zip(self._lower.scan(rows), self._kept.scan(rows), strict=True):
+        for lower, kept in zip(
+            self._lower.tokenize_chunks(rows), self._kept.tokenize_chunks(rows), strict=True
+        ):
             words, spellings = self._words.add(*lower[:2]), self._spellings.add(*kept[:2])
             inside = _inside(words)
             pairs, counts = np.unique(
@@ -325,7 +327,7 @@ class LanguageModel:
         """
         total, size = 0.0, 0
         for chunk in chunks(texts):
-            tokens, offsets, _ = self.tokenizer.cut(chunk)
+            tokens, offsets, _ = self.tokenizer.tokenize(chunk)
             scores = self.trie.walk(self.numbers(tokens, offsets))[0]
             total, size = total + float(scores.sum()), size + scores.size
         return total, size
@@ -346,9 +348,9 @@ class LanguageModel:
         kept. With `capitals`, a model of lower-case words writes them as the place, its casing and what is typed ask.
         """
         sentences = (
-            self.tokenizer.finished(context) if isinstance(context, str) else [list(context)]
+            self.tokenizer.split_finished(context) if isinstance(context, str) else [list(context)]
         )
-        found = self._expected(sentences, self.tokenizer.begun(typed), k, cache)
+        found = self._expected(sentences, self.tokenizer.normalize_prefix(typed), k, cache)
         return self.written(found, sentences, typed) if capitals else found
 
     @check_arguments
@@ -362,7 +364,7 @@ class LanguageModel:
         >>> model.suggest("Red f", 1)[0].word, model.suggest("Fish swim. B", 1)[0].word
         ('fish', 'Blue')
         """
-        sentences, begun = self.tokenizer.unfinished(text)
+        sentences, begun = self.tokenizer.split_unfinished(text)
         found = self._expected(sentences, begun, k, cache)
         return self.written(found, sentences, text[len(text) - len(begun) :]) if capitals else found
 
@@ -429,7 +431,7 @@ class LanguageModel:
         """The words of rows of valid UTF-8 as numbers, −1 at the end of each sentence."""
         parts = [np.zeros(0, np.int32)]
         for chunk in chunks(texts):
-            tokens, offsets, _ = self.tokenizer.cut(chunk)
+            tokens, offsets, _ = self.tokenizer.tokenize(chunk)
             parts.append(self.numbers(tokens, offsets))
         return np.concatenate(parts)
 
@@ -507,7 +509,7 @@ class LanguageModel:
             if (folder / CARD).is_file()
             else cls.load(folder)
         )
-        return replace(found, tokenizer=found.tokenizer.known_by(tokenizer))
+        return replace(found, tokenizer=found.tokenizer.with_definition_of(tokenizer))
 
 
 def made_from_told(provenance: Provenance) -> dict[str, Any]:

@@ -334,7 +334,7 @@ def _token_streams(
     marks = add_marks(tokens) if tokenizer.boundaries else None
 
     def look_up(texts: pa.LargeBinaryArray) -> tuple[LookupResult, Integers]:
-        data, offsets, ends = tokenizer.cut(texts)
+        data, offsets, ends = tokenizer.tokenize(texts)
         return tokens.look_up(data, offsets), ends
 
     for texts, owners in batches:

@@ -52,7 +52,7 @@ class Spelling:
         tokenizer = Tokenizer(TokenizerKind.CHARACTERS, lowercase=False, boundaries=True)
         letters = StringTable()
         for chunk in chunks(words):
-            data, offsets, _ = tokenizer.cut(chunk)
+            data, offsets, _ = tokenizer.tokenize(chunk)
             letters.add(data, offsets)
         marks = pa.array([START.encode(), END.encode(), UNKNOWN.encode()], pa.large_binary())
         known = pa.concat_arrays([letters.strings(), marks])
@@ -68,7 +68,7 @@ class Spelling:
         """Log p of each word's letters and of its end."""
         found = [np.zeros(0)]
         for chunk in chunks(words):
-            data, offsets, ends = self.model.tokenizer.cut(chunk)
+            data, offsets, ends = self.model.tokenizer.tokenize(chunk)
             scores = self.model.trie.walk(self.model.numbers(data, offsets))[0]
             found.append(sums_up_to(scores, ends) * LOG_10)
         return np.concatenate(found)

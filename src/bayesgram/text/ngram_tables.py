@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from bayesgram.arrays import Bools, Bytes, Hashes, Ids, Integers
 from bayesgram.cores import CORES, parallel_map
 from bayesgram.kernels import inlined, kernel
-from bayesgram.text.strings import BATCH_SIZE, Slots, grow_slots, hash_key
+from bayesgram.text.strings import BATCH_SIZE, LOOKUP_BATCH, Slots, grow_slots, hash_key
 
 Cells = Bytes | NDArray[np.uint16]
 
@@ -400,13 +400,25 @@ def _is_in_part(hashed: np.uint64, part: int, parts: int) -> bool:
 
 @kernel
 def _count_keys(keys: Hashes, slots: Slots, part: int, parts: int) -> int:
-    """Count the keys of one part, and return how many were new."""
+    """Count the keys of one part, and return how many were new.
+
+    The keys of the part are collected first, without a branch that the processor could guess
+    wrongly, and counted in batches.
+    """
+    rows = np.empty(LOOKUP_BATCH, np.int64)
+    first_slots = np.empty(LOOKUP_BATCH, np.uint64)
     mask = np.uint64(slots.shape[0] - 1)
     new = 0
+    waiting = 0
     for row in range(keys.shape[0]):
         hashed = hash_key(keys, row, keys.shape[1])
-        if _is_in_part(hashed, part, parts):
-            new += add_to_slot(keys, row, hashed & mask, 1, slots)
+        rows[waiting] = row
+        first_slots[waiting] = hashed & mask
+        waiting += _is_in_part(hashed, part, parts)
+        if waiting == LOOKUP_BATCH or row == keys.shape[0] - 1:
+            for at in range(waiting):
+                new += add_to_slot(keys, rows[at], first_slots[at], 1, slots)
+            waiting = 0
     return new
 
 

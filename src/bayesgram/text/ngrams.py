@@ -127,7 +127,7 @@ class NgramCounter:
 
     def _found(self, texts: pa.LargeBinaryArray) -> LookupResult:
         """The numbers of a chunk's tokens, as far as they have one, and the others."""
-        data, offsets, row_ends = self.tokenizer.cut(texts)
+        data, offsets, row_ends = self.tokenizer.tokenize(texts)
         if self._rows is not None:
             self._rows.add_rows(data, offsets, row_ends)
         return self.tokens.look_up(data, offsets)
@@ -315,7 +315,7 @@ class NgramMatcher:
     def _found(self, part: Owned, rows: RowSample | None) -> list[tuple[Ids, Ids]]:
         """What is in a chunk of rows, with the owners of these rows."""
         texts, owners = part
-        data, offsets, ends = self.tokenizer.cut(texts)
+        data, offsets, ends = self.tokenizer.tokenize(texts)
         if rows is not None:
             rows.add_rows(data, offsets, ends)
         stream = self._tokens.find(data, offsets)

@@ -117,7 +117,7 @@ class RowSample:
         return 1.0 if limit == ALL else limit / 2.0**64
 
     def add_rows(self, data: Bytes, offsets: Ids, row_ends: Integers) -> None:
-        """Add the rows of a chunk as `Tokenizer.cut` gives them. Threads may call it side by side."""
+        """Add the rows of a chunk as `Tokenizer.tokenize` gives them. Threads may call it side by side."""
         self.add(
             hash_long_rows(data, offsets, row_ends, np.array([self.salt], np.uint64), self.least)
         )

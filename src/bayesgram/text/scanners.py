@@ -125,7 +125,7 @@ def message_fold(*, lowercase: bool) -> Ids:
     return fold
 
 
-Scanned = tuple[Bytes, Ids, Integers]
+TokenArrays = tuple[Bytes, Ids, Integers]
 
 CLASS = NORMALISE - 1  # the bits of the class
 SPECIAL = np.uint8(0xFF)
@@ -170,7 +170,7 @@ def encode(code: int, out: Bytes, at: int) -> int:
     return at + 4
 
 
-def room_for(size: int) -> tuple[Bytes, Ids]:
+def allocate_output(size: int) -> tuple[Bytes, Ids]:
     """Room for the tokens of so many bytes of text; most of it is never written, and so is never memory."""
     return np.empty(2 * size + 4, np.uint8), np.empty(2 * size + 3, np.int32)
 
@@ -204,7 +204,7 @@ def plain_bytes(classes: Bytes, fold: Ids) -> Bytes:
 @kernel
 def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
-) -> Scanned:
+) -> TokenArrays:
     """Words: runs of letters and digits with their marks, joined by inner apostrophes; ideographs one by one."""
     plain = plain_bytes(classes, fold)
     row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
@@ -268,7 +268,7 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
 @kernel
 def scan_whitespace(
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
-) -> Scanned:
+) -> TokenArrays:
     """Whatever stands between white space; a sentence is a line."""
     row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
     bounds[0] = 0
@@ -299,7 +299,7 @@ def scan_whitespace(
 @kernel
 def scan_characters(
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
-) -> Scanned:
+) -> TokenArrays:
     """Every character is a token, spaces between two characters are one ▁; a sentence ends after its mark."""
     row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
     bounds[0] = 0
@@ -608,7 +608,7 @@ def _is_in_number(data: Bytes, at: int, begin: int, stop: int) -> bool:
 @kernel
 def scan_messages(  # noqa: C901, PLR0912, PLR0915 - one state machine
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
-) -> Scanned:
+) -> TokenArrays:
     """Words as `scan_words` cuts them; emoji and emoticons are tokens between them."""
     plain = plain_bytes(classes, fold)
     for byte in range(0x80):

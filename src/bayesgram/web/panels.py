@@ -210,13 +210,13 @@ def suggest(
         *((item.view.shown_name, item.model, item) for item in asked),
     ]:
         if model.tokenizer not in cut:
-            cut[model.tokenizer] = model.tokenizer.unfinished(text)
+            cut[model.tokenizer] = model.tokenizer.split_unfinished(text)
         sentences, typed = cut[model.tokenizer]
         found = model.suggest(text, how_many, cache=cache, capitals=False)
         written = model.written(found, sentences, text[len(text) - len(typed) :])
         surely = None if cache else item  # the intervals are about the release alone
         sure = [_sure(surely, sentences[-1], *each) for each in found]
-        adds = [model.tokenizer.added(sentences[-1], each.word) for each in found]
+        adds = [model.tokenizer.text_added_by(sentences[-1], each.word) for each in found]
         rows = zip(written, sure, adds, strict=True)
         words = [
             Suggestion(printable(word), likely, low, high, new)
