@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from bayesgram.io import read_records
-from bayesgram.io.spill import Column
+from bayesgram.io.spill import SpillableColumn
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.privacy.budget import Budget
@@ -225,7 +225,7 @@ def test_two_windows_with_the_same_hash_stay_two(private, vocabulary, many_block
     assert len(set(here[0])) == len(here[0]) > 1000
 
 
-class Far(Column):
+class Far(SpillableColumn):
     """Numbers its rows as if there had been 2³² before them."""
 
     def __init__(self, *arguments, **options):

@@ -316,7 +316,7 @@ def _coverage(messages: Path, counts: UserCounts, found: Discovery) -> list[Cove
         text.add(batch.text)
     origins, covered = found.vocabulary.origins, []
     for place, part in found.vocabulary.parts:
-        all_, listed = text.windows(part.order), counts.totals[place]
+        all_, listed = text.count_windows(part.order), counts.totals[place]
         new = 0 if origins is None else int(listed[origins.discovered[place]].sum())
         covered.append(
             Covered(part.order, float(listed.sum() - new) / all_, float(listed.sum()) / all_)

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesgram.arrays import Bools, Bytes, Floats, Integers, Singles
-from bayesgram.io.spill import Column, spans
+from bayesgram.io.spill import SpillableColumn, spans
 from bayesgram.kernels import kernel
 from bayesgram.lm import packed
 from bayesgram.lm.ngram_counts import Counts
@@ -42,7 +42,7 @@ from bayesgram.lm.trie import NEVER, Trie
 
 FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of a = 0, 1, 2 and 3 or more
 
-Masks = Sequence[Column] | None  # which n-grams of each order stay; None: all
+Masks = Sequence[SpillableColumn] | None  # which n-grams of each order stay; None: all
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,8 @@ class Estimate:
     """p(w|h) of all n-grams, and the back-off weight of every context: a column for each order."""
 
     text: Counts
-    probability: list[Column]
-    weight: list[Column]
+    probability: list[SpillableColumn]
+    weight: list[SpillableColumn]
 
     def logs(self, order: int, probability: Floats) -> Singles:
         """What a model keeps of probabilities of an order; those of order 1 are all words."""
@@ -82,7 +82,7 @@ def kneser_ney(text: Counts, kept: Masks = None) -> Trie:
     return made
 
 
-def _remove_shorter(adjusted: Sequence[Column]) -> None:
+def _remove_shorter(adjusted: Sequence[SpillableColumn]) -> None:
     """Take the room of `a` back; that of the longest n-grams are the counts themselves."""
     for column in adjusted[:-1]:
         column.remove()
@@ -107,7 +107,7 @@ def discounts_of(adjusted: Iterable[Integers]) -> Floats:
     return np.array([0.0, *found]) if (found > 0).all() else np.array(FALLBACK)
 
 
-def adjusted_counts(text: Counts, kept: Masks = None) -> list[Column]:
+def adjusted_counts(text: Counts, kept: Masks = None) -> list[SpillableColumn]:
     """What `a` is for every n-gram: how much stands before it that stays, and the `a` of what goes."""
     found = [text.levels[-1].counts]
     for order in range(text.order, 1, -1):
@@ -120,7 +120,7 @@ def adjusted_counts(text: Counts, kept: Masks = None) -> list[Column]:
     return found
 
 
-def _with_starts(text: Counts, order: int, sums: Iterator[Integers]) -> Column:
+def _with_starts(text: Counts, order: int, sums: Iterator[Integers]) -> SpillableColumn:
     """What stands before n-grams of an order; those that begin with <s> keep their counts, and <s> itself has none."""
     column, first = text.column(np.int64), 0
     low, high = text.begin_with_start[order - 1] if order > 1 else (0, 0)
@@ -146,7 +146,10 @@ def _mask(kept: Masks, order: int, first: int, last: int) -> Bools:
 
 
 def estimated(
-    text: Counts, adjusted: Sequence[Column], discounts: Sequence[Floats], kept: Masks = None
+    text: Counts,
+    adjusted: Sequence[SpillableColumn],
+    discounts: Sequence[Floats],
+    kept: Masks = None,
 ) -> Estimate:
     """The interpolated model of these counts."""
     words = text.column(np.float64)
@@ -242,7 +245,7 @@ def packed_model(estimate: Estimate, kept: Masks) -> Trie:
 
 
 def _layout(
-    text: Counts, sizes: Sequence[int], children: Sequence[Column], bits: tuple[int, int]
+    text: Counts, sizes: Sequence[int], children: Sequence[SpillableColumn], bits: tuple[int, int]
 ) -> Layout:
     """How wide everything is, given where the children of each n-gram begin."""
     at_once = -(-text.rows // BLOCK) * BLOCK
@@ -250,7 +253,7 @@ def _layout(
     return Layout(tuple(sizes), *bits, tuple(widths))
 
 
-def _first_children(text: Counts, kept: Masks, order: int) -> Column:
+def _first_children(text: Counts, kept: Masks, order: int) -> SpillableColumn:
     """Where the children of each n-gram that stays begin among those of the next order, and where the last ones end."""
     column, first = text.column(np.int64), 0
     for block in text.blocks(order + 1):
@@ -269,7 +272,7 @@ def _pack_level(
     kept: Masks,
     order: int,
     layout: Layout,
-    children: Sequence[Column],
+    children: Sequence[SpillableColumn],
     found: tuple[Bytes, Codes],
 ) -> None:
     """Write the records of an order; `children` is none for the longest."""

@@ -26,7 +26,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.errors import BayesgramError
-from bayesgram.io.spill import Answering, Column, partitioned_lookup, partitioned_reduce, spans
+from bayesgram.io.spill import (
+    Lookup,
+    SpillableColumn,
+    partitioned_lookup,
+    partitioned_reduce,
+    spans,
+)
 from bayesgram.kernels import kernel
 from bayesgram.lm.packed import Words, bits_for
 from bayesgram.lm.trie import MOST_NODES, find_special
@@ -72,7 +78,7 @@ class SortedRows:
 class Run:
     """N-grams in order on disk, of which the next ones are in memory."""
 
-    def __init__(self, keys: Column, counts: Column) -> None:
+    def __init__(self, keys: SpillableColumn, counts: SpillableColumn) -> None:
         self._keys, self._counts, self._read = keys, counts, 0
         self.waiting: Keyed = keys.read(0, 0), counts.read(0, 0)
 
@@ -82,8 +88,8 @@ class Run:
     ) -> "Run":
         """With these n-grams."""
         run = cls(
-            Column(folder / f"keys-{order}-{number}", np.uint64, width=keys.shape[1]),
-            Column(folder / f"counts-{order}-{number}", np.int64),
+            SpillableColumn(folder / f"keys-{order}-{number}", np.uint64, width=keys.shape[1]),
+            SpillableColumn(folder / f"counts-{order}-{number}", np.int64),
         )
         run._keys.add(keys)
         run._counts.add(counts)
@@ -207,10 +213,10 @@ class Block(NamedTuple):
 class Level:
     """The n-grams of one order."""
 
-    word: Column  # the last one
-    counts: Column
-    suffix: Column  # its place in the order below
-    children: Column  # how many there are in the next order; empty for the longest
+    word: SpillableColumn  # the last one
+    counts: SpillableColumn
+    suffix: SpillableColumn  # its place in the order below
+    children: SpillableColumn  # how many there are in the next order; empty for the longest
 
     @property
     def size(self) -> int:
@@ -286,10 +292,10 @@ class Counts:
             found.append((before, before + inside))
         return found
 
-    def column(self, kind: DTypeLike, *, width: int | None = None) -> Column:
+    def column(self, kind: DTypeLike, *, width: int | None = None) -> SpillableColumn:
         """A new one on disk."""
         path = self.folder / f"column-{next(self._numbers)}"
-        return Column(path, kind, width=width, kept_bytes=self.memory // MOST_COLUMNS)
+        return SpillableColumn(path, kind, width=width, kept_bytes=self.memory // MOST_COLUMNS)
 
     def blocks(self, order: int, rows: int | None = None) -> Iterator[Block]:
         """All n-grams of an order from 2 with their contexts: so many at a time, or those of one context."""
@@ -303,12 +309,12 @@ class Counts:
             yield Block((context, context + taken), (node, ended), sizes[:taken])
             context, node = context + taken, ended
 
-    def of_suffixes(self, order: int, values: Column) -> Iterator[NDArray[Any]]:
+    def of_suffixes(self, order: int, values: SpillableColumn) -> Iterator[NDArray[Any]]:
         """What the suffixes of an order's n-grams have, a block of them at a time."""
         rows, suffix = self.part_rows(order - 1), self.levels[order - 1].suffix
         asked = (suffix.read(*block.nodes) for block in self.blocks(order))
 
-        def part(number: int) -> Answering:
+        def part(number: int) -> Lookup:
             first = number * rows
             return partial(_values_at, values.read(first, min(first + rows, values.size)), first)
 
@@ -330,7 +336,7 @@ class Counts:
             pairs, below, rows, combine=combine.at, nothing=nothing, folder=self.folder
         )
 
-    def _add_words(self, parts: Iterable[Part], rows: Column) -> None:
+    def _add_words(self, parts: Iterable[Part], rows: SpillableColumn) -> None:
         """Order 1: all words, in their order, and how often they occur."""
         counts, numbers = np.zeros(len(self.words), np.int64), np.arange(len(self.words))
         for found, own in parts:
@@ -350,7 +356,9 @@ class Counts:
             self.column(np.int32),
         )
 
-    def _add_order(self, order: int, parts: Iterable[Part], shorter: Column) -> Column:
+    def _add_order(
+        self, order: int, parts: Iterable[Part], shorter: SpillableColumn
+    ) -> SpillableColumn:
         """The n-grams of the next order, sorted; as rows of words, which those of the order after need."""
         ordered = SortedRows(self.folder, order, words=len(self.words), rows=self.rows)
         for found, counts in parts:
@@ -392,7 +400,7 @@ class Counts:
             if block.children.any()
         ]
 
-        def part(number: int) -> Answering:
+        def part(number: int) -> Lookup:
             block = parts[number]
             keys = (block.contexts[0] + block.parents) * words + contexts.word.read(*block.nodes)
             return partial(_places_of, keys, block.nodes[0])
@@ -412,7 +420,7 @@ def _places_of(keys: Integers, first: int, wanted: Integers) -> Integers:
     return first + np.searchsorted(keys, wanted)
 
 
-def _total(numbers: Column, span: tuple[int, int], rows: int) -> int:
+def _total(numbers: SpillableColumn, span: tuple[int, int], rows: int) -> int:
     """Σ of a range."""
     return sum(
         int(numbers.read(span[0] + first, span[0] + last).sum())
@@ -420,7 +428,9 @@ def _total(numbers: Column, span: tuple[int, int], rows: int) -> int:
     )
 
 
-def _numbers_of_children(contexts: Column, rows: Column, at_once: int) -> Iterator[Integers]:
+def _numbers_of_children(
+    contexts: SpillableColumn, rows: SpillableColumn, at_once: int
+) -> Iterator[Integers]:
     """How many n-grams there are with each context, where both are sorted and every context is there."""
     longer, at, first = rows.read(0, min(at_once, rows.size)), 0, 0
     for some in contexts.spans(at_once):

@@ -22,7 +22,7 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers, Singles
 from bayesgram.errors import UsageError
-from bayesgram.io.spill import Column
+from bayesgram.io.spill import SpillableColumn
 from bayesgram.lm.kneser_ney import Estimate, discounts_of, estimated, kneser_ney
 from bayesgram.lm.ngram_counts import Counts
 from bayesgram.lm.trie import Trie, find_special
@@ -125,7 +125,7 @@ class Pruning:
             mask.remove()
         return made
 
-    def kept(self, size: int) -> list[Column]:
+    def kept(self, size: int) -> list[SpillableColumn]:
         """Which n-grams of each order are among the `size`, of all orders together, that are worth most.
 
         All words are, and `size` is more than that and less than all.
@@ -149,7 +149,7 @@ class Pruning:
         return (_sortable(part) for column in self.worth for part in column.spans(self.text.rows))
 
     @cached_property
-    def worth(self) -> list[Column]:
+    def worth(self) -> list[SpillableColumn]:
         """What the n-grams of each order from 2 are worth, and what any is that needs them."""
         found = self._alone
         for order in range(self.text.order, 2, -1):
@@ -157,11 +157,11 @@ class Pruning:
         return found
 
     @property
-    def _alone(self) -> list[Column]:
+    def _alone(self) -> list[SpillableColumn]:
         """The relative entropy that is lost without each n-gram."""
         text = self.text
         model = self._judging_model
-        found: list[Column] = []
+        found: list[SpillableColumn] = []
         how_often = self._words_joint(model)
         for order in range(2, text.order + 1):
             worth, joint = text.column(np.float64), text.column(np.float64)
@@ -197,7 +197,7 @@ class Pruning:
         words.remove()
         return estimate
 
-    def _words_joint(self, model: Estimate) -> Column:
+    def _words_joint(self, model: Estimate) -> SpillableColumn:
         """How often each word occurs; a sentence starts as often as one ends."""
         words, column = (
             _stored(model, 1, model.probability[0].read(0, len(self.text.words))),
@@ -208,7 +208,9 @@ class Pruning:
         column.add(words)
         return column
 
-    def _with_needed(self, order: int, shorter: Column, longer: Column) -> Column:
+    def _with_needed(
+        self, order: int, shorter: SpillableColumn, longer: SpillableColumn
+    ) -> SpillableColumn:
         """At least what the n-grams of the next order are worth, of which these are contexts or suffixes."""
         text = self.text
         by_context = text.column(np.float64)

@@ -45,10 +45,10 @@ from bayesgram.cores import CORES, parallel_imap
 from bayesgram.io import Records
 from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import (
-    Answering,
-    ArrayBlocks,
-    Chunks,
-    Column,
+    Lookup,
+    SpillableArrays,
+    SpillableChunks,
+    SpillableColumn,
     SpillBuckets,
     partitioned_lookup,
     partitioned_reduce,
@@ -362,7 +362,7 @@ class CandidateSums:
             self._spill(number)
             for bucket in range(BUCKETS):
                 table.clear()
-                for rows, sums in spilled.taken(bucket):
+                for rows, sums in spilled.drain(bucket):
                     table.merge(rows, sums)
                 yield from table.entries(at_least=floor)
 
@@ -473,9 +473,9 @@ class CandidateLists:
 
     def __init__(
         self,
-        users: Chunks,
-        logs: Column,
-        windows: Column,
+        users: SpillableChunks,
+        logs: SpillableColumn,
+        windows: SpillableColumn,
         tokens: pa.LargeBinaryArray,
         scratch: Path,
         block_size: int | None = None,
@@ -503,9 +503,9 @@ class CandidateLists:
         logs: Singles = self._logs.read(*self.blocks[block])
         return logs
 
-    def values(self, name: str) -> ArrayBlocks:
+    def values(self, name: str) -> SpillableArrays:
         """Room for one array a block, where the lists are: in memory, or on disk."""
-        return ArrayBlocks(self.scratch / name if self.on_disk else None)
+        return SpillableArrays(self.scratch / name if self.on_disk else None)
 
     def ngrams(self, chosen: Integers) -> pa.LargeStringArray:
         """The texts of some candidates, whose numbers are in ascending order."""
@@ -534,7 +534,7 @@ class CandidateRounds:
         self._users = lists.users
         self._begun = 0  # rounds
 
-    def sums(self, weights: ArrayBlocks) -> Iterator[Integers]:
+    def sums(self, weights: SpillableArrays) -> Iterator[Integers]:
         """One round: what all users give to the candidates, block by block.
 
         Every user gives what these weights make of the own list, with a norm of B at the most. All
@@ -554,18 +554,20 @@ class CandidateRounds:
             folder=lists.scratch,
         )
 
-    def _contributions(self, weights: ArrayBlocks) -> Iterator[tuple[Integers, Integers]]:
+    def _contributions(self, weights: SpillableArrays) -> Iterator[tuple[Integers, Integers]]:
         """Candidates and units of all pairs, chunk by chunk; shortens the lists on the way."""
         lists = self._lists
         edges = np.array([first for first, _ in lists.blocks])
 
-        def opened(block: int) -> Answering:
+        def opened(block: int) -> Lookup:
             values = weights[block]
             first = edges[block]
             return lambda candidates: values[candidates - first]
 
         self._begun += 1
-        kept = Chunks(lists.scratch / f"users-{self._begun}" if lists.on_disk else None, columns=2)
+        kept = SpillableChunks(
+            lists.scratch / f"users-{self._begun}" if lists.on_disk else None, columns=2
+        )
         asked = (candidates for _, candidates in self._users)
         for (sizes, candidates), own in zip(
             self._users, partitioned_lookup(asked, edges, opened, lists.scratch), strict=True
@@ -648,7 +650,9 @@ class WindowLists:
         self._memory = memory
         self._table = self._new_table()
         self._pairs = 0
-        self._waiting = Chunks(None, columns=3)  # sizes of lists, numbers in the table, log weights
+        self._waiting = SpillableChunks(
+            None, columns=3
+        )  # sizes of lists, numbers in the table, log weights
         self._buckets: SpillBuckets | None = None
 
     def add(self, sizes: Integers, windows: Ids, logs: Singles) -> None:
@@ -675,7 +679,7 @@ class WindowLists:
         rows = self._table.rows()
         self._table = self._new_table()
         self._buckets = SpillBuckets(self._scratch, "windows", buckets=LIST_BUCKETS, columns=2)
-        for sizes, numbers, logs in self._waiting.taken():
+        for sizes, numbers, logs in self._waiting.drain():
             self._deal_out(self._buckets, sizes, rows[numbers], logs)
 
     def _deal_out(
@@ -689,8 +693,8 @@ class WindowLists:
         self._parts.add([sizes, parts])
 
     @property
-    def _parts(self) -> Chunks:
-        return Chunks(self._scratch / "parts", columns=2)
+    def _parts(self) -> SpillableChunks:
+        return SpillableChunks(self._scratch / "parts", columns=2)
 
     def _hash(self, windows: Ids) -> Hashes:
         """The hashes of the texts of windows."""
@@ -713,9 +717,9 @@ class WindowLists:
     def _numbered_in_memory(self) -> CandidateLists:
         rows, places = self._in_order(self._table)
         del self._table
-        users = Chunks(None, columns=2)
+        users = SpillableChunks(None, columns=2)
         weights = np.zeros(places.size, np.float32)
-        for sizes, numbers, logs in self._waiting.taken():
+        for sizes, numbers, logs in self._waiting.drain():
             candidates = places[numbers]
             weights[candidates] = logs
             users.add([sizes, candidates])
@@ -730,19 +734,19 @@ class WindowLists:
         windows, log_weights = self._columns(kept_bytes=0)
         for bucket in range(LIST_BUCKETS):
             table = self._new_table()
-            numbered = Chunks(self._scratch / "numbered", columns=2)
-            for bucket_windows, logs in buckets.taken(bucket):
+            numbered = SpillableChunks(self._scratch / "numbered", columns=2)
+            for bucket_windows, logs in buckets.drain(bucket):
                 numbered.add([table.add(bucket_windows), logs])
             rows, places = self._in_order(table)
             del table
             weights = np.zeros(places.size, np.float32)
             first = windows.size
-            for numbers, logs in numbered.taken():
+            for numbers, logs in numbered.drain():
                 weights[places[numbers]] = logs
                 answers.add_to(bucket, [first + places[numbers]])
             windows.add(rows)
             log_weights.add(weights)
-        users = Chunks(self._scratch / "users", columns=2)
+        users = SpillableChunks(self._scratch / "users", columns=2)
         asked = (parts for _, parts in self._parts)
         found = restore_order(asked, answers, np.zeros(0, np.int64))
         for (sizes, _), candidates in zip(self._parts, found, strict=True):
@@ -753,12 +757,14 @@ class WindowLists:
         )
         return CandidateLists(users, log_weights, windows, self._tokens, self._scratch, block_size)
 
-    def _columns(self, *, kept_bytes: int) -> tuple[Column, Column]:
+    def _columns(self, *, kept_bytes: int) -> tuple[SpillableColumn, SpillableColumn]:
         """For the windows and log weights of candidates, by their numbers."""
         width = max(self._orders)
         return (
-            Column(self._scratch / "candidates", np.int32, width=width, kept_bytes=kept_bytes),
-            Column(self._scratch / "logs", np.float32, kept_bytes=kept_bytes),
+            SpillableColumn(
+                self._scratch / "candidates", np.int32, width=width, kept_bytes=kept_bytes
+            ),
+            SpillableColumn(self._scratch / "logs", np.float32, kept_bytes=kept_bytes),
         )
 
 

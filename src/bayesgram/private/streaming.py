@@ -213,7 +213,7 @@ class UserPartitions:
             some = slice(edges[first], edges[last])
             return users[some], ngrams[some]
         return together(
-            columns for bucket in range(first, last) for columns in self._files.taken(bucket)
+            columns for bucket in range(first, last) for columns in self._files.drain(bucket)
         )
 
 

@@ -360,7 +360,12 @@ def count_ngrams(
     orders = range(1, order + 1)
     with TemporaryDirectory(dir=scratch) as counting:
         counter = NgramCounter(
-            orders, tokenizer, scratch=Path(counting), memory=memory, tokens=tokens, unknown=unknown
+            orders,
+            tokenizer,
+            spill_dir=Path(counting),
+            memory=memory,
+            tokens=tokens,
+            unknown=unknown,
         )
         for batch in source:
             counter.add(batch.text)

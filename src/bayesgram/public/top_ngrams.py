@@ -93,7 +93,7 @@ class TextWindows:
 
     def total(self, order: int) -> int:
         """See `Windows`."""
-        return self.counter.windows(order)
+        return self.counter.count_windows(order)
 
     def leaders(self, order: int, size: int) -> Counted:
         """See `Windows`."""

@@ -600,7 +600,7 @@ class Vocabulary(Tabular):
                 rows=rows,
             )
             opened = [
-                _windows(source, tokens, partial(make, scratch=_folder(scratch, number)))
+                _windows(source, tokens, partial(make, spill_dir=_folder(scratch, number)))
                 for number, source in enumerate(sources.values())
             ]
             if len(sources) > 1:
