@@ -163,9 +163,11 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _check_folder(name: str) -> None:
-    plain = name.isprintable() and not FORBIDDEN & set(name) and name.strip(" .") == name
-    if not plain or len(name.encode("utf-8", "replace")) > LONGEST:
+    """Refuse a name that can't be the name of a folder."""
+    is_plain = name.isprintable() and not FORBIDDEN & set(name) and name.strip(" .") == name
+    if not is_plain or len(name.encode("utf-8", "replace")) > LONGEST:
         raise UsageError(
-            f"segments: {name!r} can't be the name of a folder; use up to {LONGEST} printable characters without"
-            f" {' '.join(sorted(FORBIDDEN))}, not beginning or ending with a space or a dot."
+            f"segments: {name!r} can't be the name of a folder; use up to {LONGEST} printable"
+            f" characters without {' '.join(sorted(FORBIDDEN))}, not beginning or ending with a"
+            " space or a dot."
         )
