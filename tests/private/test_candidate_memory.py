@@ -239,7 +239,7 @@ def test_there_may_be_more_candidates_than_32_bits_can_number(
     """None gets another's number, in the table of windows and in users' lists."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            ngram_tables, "with_capacity", lambda slots, _entries: slots
+            ngram_tables, "grow_slots", lambda slots, _entries: slots
         )  # no room for those before
         numbers = ngram_tables.WindowNumbers(2, tokens=100)
         numbers._size = 1 << 32
@@ -248,7 +248,7 @@ def test_there_may_be_more_candidates_than_32_bits_can_number(
     public = PublicText.of(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
         near = candidates_by_user(lists)
-    monkeypatch.setattr(candidates, "Column", Far)
+    monkeypatch.setattr(candidates, "SpillableColumn", Far)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
         assert candidates_by_user(lists) == [[number + (1 << 32) for number in own] for own in near]
 

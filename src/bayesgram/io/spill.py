@@ -107,7 +107,7 @@ class SpillBuckets:
 
 
 class SpillableChunks:
-    """Rows of a few columns, added a chunk at a time and read in that order: in memory, or in a file.
+    """Rows of a few columns, added and read a chunk at a time, in memory or in a file.
 
     Args:
         path: The file that holds them, which need not exist; None keeps them in memory.
