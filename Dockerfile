@@ -6,9 +6,11 @@
 # The page is at http://localhost:8765, and asks for the token. No private text belongs in here.
 FROM python:3.12-slim AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE requirements.lock ./
+COPY requirements/run.lock ./
+RUN pip install --no-cache-dir --prefix /installed --require-hashes -r run.lock
+COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
-RUN pip install --no-cache-dir --prefix /installed -c requirements.lock .
+RUN pip install --no-cache-dir --prefix /installed --no-deps .
 
 FROM python:3.12-slim
 COPY --from=build /installed /usr/local

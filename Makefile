@@ -2,13 +2,15 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAMP  := $(VENV)/.installed
 KENLM  := $(VENV)/.kenlm
 SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
+CHECKED  := tests src
 
-.PHONY: demo test transformers checked kernels mutants faults fuzz explore coverage lint format docs bench bench-peers compare-versions wheel lock clean help
+.PHONY: demo check test transformers mutants faults fuzz explore coverage lint format docs bench bench-peers compare-versions wheel lock clean help
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -16,22 +18,18 @@ help:            ## this list
 demo: $(STAMP)   ## the whole story on generated data, into ./demo
 	$(BIN)/python -m bayesgram demo --force --output demo
 
-test: $(STAMP)   ## linters, then all tests
-	@$(MAKE) --no-print-directory -j 2 checked kernels
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
-
-# In a new clone, installing and linting leave a core free: it compiles kernels that tests would wait for, both processes
-# of them. Whatever is not compiled here, tests compile.
-checked: $(KENLM) $(SPARK)
+check: $(STAMP)  ## linters, types, unit and property tests: the inner loop, about 90 seconds
 	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not slow' $(CHECKED) $(CHECK)
 
-kernels: $(STAMP)
-	@PYTHONPATH=tests $(BIN)/python -m helpers.kernel_answers >/dev/null || echo "kernels are compiled later"
+test: $(KENLM) $(SPARK) ## linters, types, then all tests; about 12 minutes on two cores
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 # Twice: all tests, where kernels are compiled anew as that is Python too; then, with kernels as Python, tests of what has
 # kernels that are small enough for it. Every process writes a file, and the report puts them together.
 AS_PYTHON := tests/text tests/private tests/io/test_delimited.py \
-  tests/paper/test_sensitivity.py tests/audit/test_text.py tests/synthetic/test_grammar.py
+  tests/paper/test_sensitivity.py tests/audit/test_text_evaluation.py tests/synthetic/test_grammar.py
 coverage: export COVERAGE_FILE = $(COVERED)/.coverage
 coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 12 minutes
 	rm -rf $(COVERED) && mkdir -p $(COVERED)/kernels
@@ -94,41 +92,55 @@ bench-peers: .venv-bench/ours .venv-bench/tables .venv-bench/opendp .venv-bench/
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check $(PACKAGES) || rm -rf $@
 
-# The environment is made anew only when pyproject.toml or the lock file changes.
+# The environment is made anew only when pyproject.toml or the lock file changes. Packages come with
+# checked hashes; Bayesgram itself is installed without dependencies, by the setuptools of the lock.
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is older than 3.11: install a newer one and say make PYTHON=python3.12 ..."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); $(PYTHON) -m pip install --quiet --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
+	$(PIP) --require-hashes --requirement requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-# KenLM judges our language models. It is built from source once; where that fails, its tests are skipped, no more.
-$(KENLM): $(STAMP)
-	@if ! command -v c++ >/dev/null; then echo "KenLM is not built: no C++ compiler; its tests are skipped."; \
-	elif $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock 'kenlm>=0.2' >$(VENV)/kenlm.log 2>&1; then touch $@; \
+# KenLM judges our language models. It is built from source once; where that fails, its tests are
+# skipped, no more.
+$(KENLM): $(STAMP) requirements/kenlm.lock
+	@if ! command -v c++ >/dev/null; then \
+	  echo "KenLM is not built: no C++ compiler; its tests are skipped."; touch $@; \
+	elif $(PIP) --require-hashes --requirement requirements/kenlm.lock >$(VENV)/kenlm.log 2>&1; then touch $@; \
 	else tail -n 5 $(VENV)/kenlm.log; touch $@; \
 	  echo "KenLM could not be built (see $(VENV)/kenlm.log); its tests are skipped. To try again: rm $@"; fi
 
-# Spark and a Java for it: a download of about 500 MB, once. Where that fails, its tests are skipped, no more.
-# After KenLM: one pip at a time.
-$(SPARK): $(STAMP) | $(KENLM)
-	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[spark]' >$(VENV)/spark.log 2>&1; \
+# Spark and a Java for it: a download of about 500 MB, once. Where that fails, its tests are skipped,
+# no more. After KenLM: one pip at a time.
+$(SPARK): $(STAMP) requirements/spark.lock | $(KENLM)
+	@if $(PIP) --require-hashes --requirement requirements/spark.lock >$(VENV)/spark.log 2>&1; \
 	then touch $@; else tail -n 5 $(VENV)/spark.log; touch $@; \
 	  echo "Spark could not be installed (see $(VENV)/spark.log); its tests are skipped. To try again: rm $@"; fi
 
 wheel: $(STAMP)  ## a wheel and an sdist, into ./dist; then the demo, the report and the page in an empty environment
 	rm -rf dist build/empty
-	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m build --no-isolation --outdir dist
 	$(PYTHON) -m venv build/empty
-	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock dist/*.whl
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
+	build/empty/bin/python -m pip check
 	BAYESGRAM_WHEEL=$(CURDIR)/build/empty/bin/bayesgram $(BIN)/python -m pytest -q tests/test_wheel.py
 
-lock: $(STAMP)   ## write requirements.lock anew, with the newest versions that fit
-	rm -rf build/newest && $(PYTHON) -m venv build/newest
-	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev,spark,kenlm]'
-	{ head -n 1 requirements.lock; build/newest/bin/python -m pip freeze --exclude-editable | sort -f; } > build/lock
-	mv build/lock requirements.lock
+# For every Python and platform that we support, with hashes. What is in a lock file already stays as
+# it is if LOCK is empty.
+LOCK    := --upgrade
+COMPILE := build/lock/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+  --generate-hashes --no-annotate --custom-compile-command 'make lock' $(LOCK)
+lock:            ## the lock files anew, with the newest versions that fit
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	mkdir -p requirements
+	$(COMPILE) --extra dev -o requirements.lock
+	$(COMPILE) --constraint requirements.lock -o requirements/run.lock
+	$(COMPILE) --constraint requirements.lock --extra spark -o requirements/spark.lock
+	echo 'kenlm>=0.2' | $(subst pyproject.toml,-,$(COMPILE)) --no-deps -o requirements/kenlm.lock
 
 clean:           ## remove what make made
 	rm -rf $(VENV) .venv-bench demo site build dist fuzz-findings .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from transformer import Learner, Size, TransformerScorer
 
 import bayesgram as bg
-from bayesgram.lm.adaptation import SHARE, STRENGTH, WordLifts
-from bayesgram.lm.scoring import events
+from bayesgram.lm.adaptation import DEFAULT_SHARE, DEFAULT_STRENGTH, WordLifts
+from bayesgram.lm.scoring import extract_events
 
 Array = NDArray[Any]
 ROWS = 8  # that the transformer reads at once
@@ -53,7 +53,7 @@ class Tables:
     def of(cls, model: bg.LanguageModel, words: list[str]) -> "Tables":
         """The model has all of the transformer's words."""
         trie, numbers = model.trie, {word: number for number, word in enumerate(words)}
-        own = np.array([numbers.get(word.decode(), -1) for word in trie.words.all()], np.int32)
+        own = np.array([numbers.get(word.decode(), -1) for word in trie.words.to_list()], np.int32)
         if (own >= 0).sum() != len(words):
             raise SystemExit(
                 "adapted.py: the n-gram model lacks words of the transformer; give models of its words."
@@ -187,16 +187,16 @@ def adaptations(given: argparse.Namespace, words: list[str], held: list[str]) ->
 
     def mixed(label: str, lifts: Array, share: float, path: Path) -> Adaptation:
         model = bg.LanguageModel.load(path)
-        scores, _, states = model.trie.walk(model.stream(text))
+        scores, _, states = model.trie.score(model.encode_texts(text))
         return Adaptation(label, lifts, share, Tables.of(model, words), 10**scores, states)
 
     found = [Adaptation("the transformer", nothing)]
     if given.public_model:
-        found.append(mixed("and public n-grams", nothing, SHARE, given.public_model))
+        found.append(mixed("and public n-grams", nothing, DEFAULT_SHARE, given.public_model))
     for number, path in enumerate(given.release):
         release = bg.Release.load(path)
-        lifts = WordLifts.of(release, vocabulary).over(words)
-        found.append(Adaptation(f"{release.card.claim}, words moved", STRENGTH * lifts))
+        lifts = WordLifts.from_release(release, vocabulary).for_words(words)
+        found.append(Adaptation(f"{release.card.claim}, words moved", DEFAULT_STRENGTH * lifts))
         for strength, share in given.weights:
             label = f"{release.card.claim}, and n-grams, {strength:g}, {share:g}"
             found.append(mixed(label, strength * lifts, share, given.model[number]))
@@ -215,7 +215,7 @@ def check(
     model, (strength, share) = bg.LanguageModel.load(given.model[0]), given.weights[0]
     adapted = bg.adapt(scorer, release, vocabulary, model=model, strength=strength, share=share)
     label = f"{release.card.claim}, and n-grams, {strength:g}, {share:g}"
-    said = judge({label: adapted}, events(words, vocabulary.tokenizer, held), words)[label]
+    said = judge({label: adapted}, extract_events(words, vocabulary.tokenizer, held), words)[label]
     for name, value in found[label].items():
         if abs(value - said[name]) > 1e-3 * value:
             raise SystemExit(
@@ -273,7 +273,9 @@ def main() -> None:
     parser.add_argument(
         "--public-model", type=Path, help="a public n-gram model, for a row without a release"
     )
-    parser.add_argument("--weights", nargs="+", default=[f"{STRENGTH},{SHARE}"], help="β,λ")
+    parser.add_argument(
+        "--weights", nargs="+", default=[f"{DEFAULT_STRENGTH},{DEFAULT_SHARE}"], help="β,λ"
+    )
     parser.add_argument("--held-out", type=int, default=HELD_OUT)
     parser.add_argument(
         "--suggestions", type=int, default=HELD_OUT, help="posts on which suggestions are counted"

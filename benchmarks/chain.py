@@ -155,9 +155,9 @@ def _shown(week: int) -> bool:
 
 def _alone(made: Release, vocabulary: Vocabulary) -> Release:
     """The same noisy counts, without what was carried over: what the release would have been."""
-    if made.measured is None or made.measured.carried is None:
+    if made.measurements is None or made.measurements.carried is None:
         return made
-    return infer(replace(made, measured=replace(made.measured, carried=None)), vocabulary)
+    return infer(replace(made, measurements=replace(made.measurements, carried=None)), vocabulary)
 
 
 def drift(story: str, weeks: int, users: int, runs: int) -> None:

@@ -62,7 +62,7 @@ def crowd(
 
 def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     """Populations from one extreme to the other."""
-    public, rng = PublicNgrams.of(vocabulary.parts[-1][1]), np.random.default_rng(1)
+    public, rng = PublicNgrams.of(vocabulary.by_order[-1][1]), np.random.default_rng(1)
     usual, other = made_up(public, 1.5, rng=rng), made_up(public, 1.5, rng=rng)
     heavy = np.sqrt(usual * other)  # half way to another manner
     one = np.zeros(200_000)

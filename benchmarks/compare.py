@@ -21,7 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Ids
-from bayesgram.comparison.statistics import Counts, Rates, false_discovery_rates, rates
+from bayesgram.comparison.statistics import (
+    PooledRates,
+    ReleaseCounts,
+    false_discovery_rates,
+    fit_rates,
+)
 from bayesgram.kernels import kernel
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
@@ -120,7 +125,7 @@ def with_share(shares: Floats, row: int, share: float) -> Floats:
 
 def measured(
     week: Week, vocabulary: Vocabulary, epsilon: float, seed: int, clip_norm: float | None = None
-) -> Counts:
+) -> ReleaseCounts:
     """A week through the door."""
     counts = week.counts(vocabulary)
     chance = Randomness.make(seed)
@@ -128,7 +133,7 @@ def measured(
         counts, vocabulary, Budget(epsilon, DELTA), chance
     )
     most = noisy.noise / details["noise_multiplier"]
-    return Counts(noisy.counts, noisy.noise, noisy.total, most, details["clip_norm_used"])
+    return ReleaseCounts(noisy.counts, noisy.noise, noisy.total, most, details["clip_norm_used"])
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ SETTINGS = (
 
 def pair(
     setting: Setting, options: argparse.Namespace, seed: int
-) -> tuple[Rates, Floats, Floats, Bools]:
+) -> tuple[PooledRates, Floats, Floats, Bools]:
     """Two weeks compared; the shares in both, and which n-grams really changed."""
     rng = np.random.default_rng(seed)
     vocabulary, before = zipf_vocabulary(options.size, rng)
@@ -177,14 +182,14 @@ def pair(
         measured(week, vocabulary, options.epsilon, 2 * seed + at, setting.clip_norms[at])
         for at, week in enumerate((first, second))
     ]
-    return rates(noisy), before, after, moved
+    return fit_rates(noisy), before, after, moved
 
 
 def judged(setting: Setting, options: argparse.Namespace, seed: int) -> dict[str, Any]:
     """What was found in a pair."""
     found, before, after, moved = pair(setting, options, seed)
     q = np.ones(moved.size)
-    q[found.visible] = false_discovery_rates(found.p_values[found.visible])
+    q[found.tested_mask] = false_discovery_rates(found.p_values[found.tested_mask])
     discovered = q <= options.fdr
     bands = np.digitize(np.sqrt(before * after), BANDS)
     number, wrong = int(discovered.sum()), int((discovered & ~moved).sum())
@@ -194,10 +199,10 @@ def judged(setting: Setting, options: argparse.Namespace, seed: int) -> dict[str
         "proportion": wrong / max(number, 1),
         "power": [(int((discovered & moved & (bands == band)).sum()), int((moved & (bands == band)).sum()))
                   for band in range(1, len(BANDS))],
-        "sampling": found.sampling,
+        "sampling": found.sampling_factor,
         "drift": found.drift,
-        "tested": int(found.visible.sum()),
-        "spread": float(np.std(found.between(0, 1)[found.visible & ~moved])),
+        "tested": int(found.tested_mask.sum()),
+        "spread": float(np.std(found.z_between(0, 1)[found.tested_mask & ~moved])),
     }  # fmt: skip
 
 

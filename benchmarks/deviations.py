@@ -43,7 +43,9 @@ def main() -> None:
         released, private = [], []
         for _ in range(options.runs):
             made = Posterior().release(counts, vocabulary, Budget(epsilon, DELTA))
-            within = (np.abs(made.probabilities - truth) <= 2 * made.deviations).astype(np.float64)
+            within = (np.abs(made.probabilities - truth) <= 2 * made.probability_std).astype(
+                np.float64
+            )
             released.append(by_fifths(within, made.probabilities))
             private.append(by_fifths(within, truth))
         for name, shares in (("released", released), ("private", private)):

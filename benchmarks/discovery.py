@@ -41,7 +41,11 @@ from bayesgram.private.candidates import (
     single_round_units,
 )
 from bayesgram.private.streaming import read_user_text
-from bayesgram.public.candidate_weights import PublicText, log_weights, window_sums
+from bayesgram.public.candidate_weights import (
+    PublicTextModel,
+    log_weights,
+    window_log_probabilities,
+)
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngram_tables import WindowNumbers
@@ -125,19 +129,19 @@ def read_users(private: str | Path | pa.Table, user_column: str | None) -> Itera
 
 
 def read_people(
-    private: str | pa.Table, public: PublicText, orders: Sequence[int], user_column: str | None
+    private: str | pa.Table, public: PublicTextModel, orders: Sequence[int], user_column: str | None
 ) -> People:
     """All candidates of all users, as `discover` cuts text and tells what is new."""
     with spill_folder() as scratch:
-        tokens = public.numbered()
+        tokens = public.new_token_table()
         records = read_users(private, user_column)
         text = read_user_text(records, public.vocabulary.tokenizer, tokens, scratch, memory=MEMORY)
-        novelty, hashes = public.novelty(tokens, orders), tokens.hashes()
+        novelty, hashes = public.candidate_weigher(tokens, orders), tokens.hashes()
         numbers = [WindowNumbers(order, tokens=len(tokens)) for order in orders]
         counts: list[list[tuple[Ids, Integers]]] = [[] for _ in orders]
         pairs, lengths = [], []
         for users in text:
-            weights = novelty.weights(users.tokens)
+            weights = novelty.log_weights(users.tokens)
             which, ends, sizes = heaviest(
                 users.starts, users.tokens, np.array(orders), weights, hashes, EVERYTHING
             )
@@ -176,7 +180,7 @@ def log_probabilities(novelty: Any, rows: Ids, number: int) -> Floats:
     for some in np.array_split(rows, len(rows) // 100_000 + 1):
         stream = np.insert(some, order, -1, axis=1).ravel()
         steps = novelty.likelihood.steps(stream, order)
-        found.append(window_sums(steps, order)[order - 1 :: order + 1])
+        found.append(window_log_probabilities(steps, order)[order - 1 :: order + 1])
     return np.concatenate(found)
 
 
@@ -273,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     model = None if options.model is None else PublicModel.load(options.model).mixture
-    public = PublicText.of(Vocabulary.load(options.vocab), model)
+    public = PublicTextModel.from_vocabulary(Vocabulary.load(options.vocab), model)
     people = read_people(
         options.private, public, list(map(int, options.orders.split(","))), options.user_column
     )

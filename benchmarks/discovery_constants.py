@@ -28,7 +28,7 @@ from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import ROUNDS
 from bayesgram.privacy.budget import Budget
 from bayesgram.public import candidate_weights
-from bayesgram.public.candidate_weights import UNLIKELY, PublicText
+from bayesgram.public.candidate_weights import UNSEEN_LOG_PENALTY, PublicTextModel
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -58,9 +58,18 @@ class Change:
 CHANGES = [
     *(Change(candidate_weights, "LIKELY", value) for value in (-10.0, -8.0)),
     *(Change(candidate_weights, "EXPONENT", value) for value in (0.35, 0.55)),
-    *(Change(candidate_weights, "UNLIKELY", {**UNLIKELY, 1: value}) for value in (2.0, 4.0)),
-    *(Change(candidate_weights, "UNLIKELY", {**UNLIKELY, 2: value}) for value in (3.0, 5.0)),
-    *(Change(candidate_weights, "UNLIKELY", {**UNLIKELY, 3: value}) for value in (6.0, 8.0)),
+    *(
+        Change(candidate_weights, "UNLIKELY", {**UNSEEN_LOG_PENALTY, 1: value})
+        for value in (2.0, 4.0)
+    ),
+    *(
+        Change(candidate_weights, "UNLIKELY", {**UNSEEN_LOG_PENALTY, 2: value})
+        for value in (3.0, 5.0)
+    ),
+    *(
+        Change(candidate_weights, "UNLIKELY", {**UNSEEN_LOG_PENALTY, 3: value})
+        for value in (6.0, 8.0)
+    ),
     *(Change(discovery_weights, "BEHIND", value) for value in (0.1, 0.5)),
     *(Change(discovery_weights, "WIDTH", value) for value in (0.75, 1.1)),
     *(Change(discovery_weights, "EASE", value) for value in (1.0, 2.0)),
@@ -89,14 +98,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args(arguments)
     model = None if options.model is None else PublicModel.load(options.model).mixture
-    public = PublicText.of(Vocabulary.load(options.vocab), model)
+    public = PublicTextModel.from_vocabulary(Vocabulary.load(options.vocab), model)
     known = words_of(public.vocabulary)
     epsilons = list(map(float, options.epsilons.split(",")))
     gains: dict[str, list[Floats]] = {str(change): [] for change in CHANGES}
     for path in options.texts:
         column = "user" if "user" in pq.read_schema(path).names else None
         people = read_people(
-            path, public, [part.order for _, part in public.vocabulary.parts], column
+            path, public, [part.order for _, part in public.vocabulary.by_order], column
         )
         usual = found(people, known, epsilons, options.runs)
         print(

@@ -30,7 +30,11 @@ from from_text import bayesgram
 from bayesgram.io.atomic import spill_folder
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.private.streaming import read_user_text
-from bayesgram.public.candidate_weights import PublicText, Spelling, window_sums
+from bayesgram.public.candidate_weights import (
+    PublicTextModel,
+    SpellingModel,
+    window_log_probabilities,
+)
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import chunks
@@ -41,35 +45,47 @@ MEMORY = 1 << 30
 
 def coverage(vocabulary: Vocabulary, held_out: Path) -> list[float]:
     """The share of n-grams of each order, from 1 on, that are listed."""
-    public, orders = PublicText.of(vocabulary), [part.order for _, part in vocabulary.parts]
+    public, orders = (
+        PublicTextModel.from_vocabulary(vocabulary),
+        [part.order for _, part in vocabulary.by_order],
+    )
     windows, new = np.zeros(len(orders)), np.zeros(len(orders))
     with spill_folder() as scratch:
-        tokens, records = public.numbered(), read_users(held_out, None)
+        tokens, records = public.new_token_table(), read_users(held_out, None)
         text = read_user_text(records, vocabulary.tokenizer, tokens, scratch, memory=MEMORY)
-        novelty = public.novelty(tokens, orders)
+        novelty = public.candidate_weigher(tokens, orders)
         for users in text:
-            steps = novelty.likelihood.steps(users.tokens, max(orders))
-            windows += [(window_sums(steps, order) > -np.inf).sum() for order in orders]
+            steps = novelty.likelihood.conditional_log_probabilities(users.tokens, max(orders))
+            windows += [
+                (window_log_probabilities(steps, order) > -np.inf).sum() for order in orders
+            ]
             marks = novelty.likelihood.start, novelty.likelihood.end  # of sentences: no words
             windows[0] -= np.isin(users.tokens, marks).sum()
-            new += (novelty.weights(users.tokens) > -np.inf).sum(axis=1)
+            new += (novelty.log_weights(users.tokens) > -np.inf).sum(axis=1)
     found: list[float] = (1 - new / windows).tolist()
     return found
 
 
 def cost(
-    model: LanguageModel, spelling: Spelling, texts: pa.LargeBinaryArray
+    model: LanguageModel, spelling: SpellingModel, texts: pa.LargeBinaryArray
 ) -> tuple[float, float]:
     """Bits of a character, and perplexity of words and sentence ends."""
     nats, characters, words = 0.0, 0, 0
     for chunk in chunks(texts):
         data, offsets, _ = model.tokenizer.tokenize(chunk)
-        numbers, data, offsets = model.numbers(data, offsets), data.copy(), offsets.astype(np.int64)
+        numbers, data, offsets = (
+            model.encode_tokens(data, offsets),
+            data.copy(),
+            offsets.astype(np.int64),
+        )
         given = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         )
         unknown = given.filter(pa.array(numbers == model.trie.special[2]))
-        nats -= model.trie.walk(numbers)[0].sum() * np.log(10) + spelling.logs(unknown).sum()
+        nats -= (
+            model.trie.score(numbers)[0].sum() * np.log(10)
+            + spelling.log_probabilities(unknown).sum()
+        )
         characters += (
             int(offsets[-1] - offsets[0]) + numbers.size
         )  # of words, and what is between them
@@ -114,8 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--shares", default="0,0.25,0.5")
     parser.add_argument("--model", type=Path)
     options = parser.parse_args(arguments)
-    words = Vocabulary.load(options.vocab).parts[0][1].ngrams.cast(pa.large_binary())
-    spelling = Spelling.of(words)
+    words = Vocabulary.load(options.vocab).by_order[0][1].ngrams.cast(pa.large_binary())
+    spelling = SpellingModel.from_words(words)
     texts = (
         pq.read_table(options.held_out, columns=["text"])["text"]
         .cast(pa.large_binary())
@@ -127,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 options.vocab, options.train, options.epsilon, share, options.model, Path(name)
             )
             vocabulary, release = Vocabulary.load(vocab), Release.load(Path(name) / "out")
-            sizes = ", ".join(f"{len(part):,}" for _, part in vocabulary.parts)
+            sizes = ", ".join(f"{len(part):,}" for _, part in vocabulary.by_order)
             cover = ", ".join(f"{part:.2%}" for part in coverage(vocabulary, options.held_out))
             bits, perplexity = cost(LanguageModel.from_release(release), spelling, texts)
             told = f"bits {bits:.4f}, perplexity {perplexity:.1f}"

@@ -77,7 +77,7 @@ def word_list(vocab: Path) -> tuple[list[str], Any]:
     from bayesgram.public.vocabulary import Vocabulary  # noqa: PLC0415
 
     vocabulary = Vocabulary.load(vocab)
-    single = vocabulary.parts[0][1].ngrams.to_pylist()
+    single = vocabulary.by_order[0][1].ngrams.to_pylist()
     return [word for word in single if word != END] + [END, UNKNOWN], vocabulary.tokenizer
 
 
@@ -105,11 +105,11 @@ def as_moves(
     Also what its n-gram model says of the held-out posts.
     """
     import bayesgram as bg  # noqa: PLC0415
-    from bayesgram.lm.adaptation import STRENGTH, WordLifts  # noqa: PLC0415
+    from bayesgram.lm.adaptation import DEFAULT_STRENGTH, WordLifts  # noqa: PLC0415
 
     release = bg.Release.load(given.release[number])
-    lifts = WordLifts.of(release, bg.Vocabulary.load(given.vocab)).over(words)
-    return release.card.claim, STRENGTH * lifts, model_says(given.model[number], held)
+    lifts = WordLifts.from_release(release, bg.Vocabulary.load(given.vocab)).for_words(words)
+    return release.card.claim, DEFAULT_STRENGTH * lifts, model_says(given.model[number], held)
 
 
 def model_says(path: Path, held: list[str]) -> Array:
@@ -122,8 +122,8 @@ def model_says(path: Path, held: list[str]) -> Array:
     import bayesgram as bg  # noqa: PLC0415
 
     model = bg.LanguageModel.load(path)
-    stream = model.stream(pa.array(held, pa.large_string()).cast(pa.large_binary()))
-    return (10 ** model.trie.walk(stream)[0]).astype(np.float32)
+    stream = model.encode_texts(pa.array(held, pa.large_string()).cast(pa.large_binary()))
+    return (10 ** model.trie.score(stream)[0]).astype(np.float32)
 
 
 def noise_plan(epsilon: float, delta: float, rate: float, steps: int) -> dict[str, float]:
@@ -280,7 +280,7 @@ def adapt(given: argparse.Namespace) -> None:
     from transformer import TransformerScorer  # noqa: PLC0415
 
     import bayesgram as bg  # noqa: PLC0415
-    from bayesgram.lm.scoring import events  # noqa: PLC0415
+    from bayesgram.lm.scoring import extract_events  # noqa: PLC0415
 
     words = np.load(given.data)["words"].tolist()
     vocabulary = bg.Vocabulary.load(given.vocab)
@@ -295,7 +295,7 @@ def adapt(given: argparse.Namespace) -> None:
             rows[f"{label}, and n-grams"] = bg.adapt(scorer, release, vocabulary, model=model)
     posts = pq.read_table(given.posts)["text"].to_pylist()
     order = np.random.default_rng(SEED).permutation(len(posts))[: min(given.held_out, HELD_OUT)]
-    asked = events(words, vocabulary.tokenizer, [posts[row] for row in order])
+    asked = extract_events(words, vocabulary.tokenizer, [posts[row] for row in order])
     found = [
         {"label": f"adapted: {label}", **values}
         for label, values in judge(rows, asked, words).items()
@@ -318,8 +318,8 @@ def judge(
     is_word = asked.targets != words.index(END)
     for first in range(0, len(asked.contexts), size):
         contexts = asked.contexts[first : first + size]
-        low, high = np.searchsorted(asked.which, [first, first + size])
-        at, targets = asked.which[low:high] - first, asked.targets[low:high]
+        low, high = np.searchsorted(asked.context_index, [first, first + size])
+        at, targets = asked.context_index[low:high] - first, asked.targets[low:high]
         for label, scorer in rows.items():
             start = perf_counter()
             logs = scorer.log_probabilities(contexts)

@@ -60,11 +60,11 @@ if kind == "bayesgram":
     warm.save(text + ".warm", force=True)
     LanguageModel.load(text + ".warm")
     rows = pa.array([" ".join(words).encode() for words in sentences], pa.large_binary())
-    warm.log10_total(rows)
+    warm.total_log10(rows)
     before, start = memory(), perf_counter()
     model = LanguageModel.load(path)
     found["load_seconds"] = perf_counter() - start
-    seconds, (total, _) = timed(passes, model.log10_total, rows)
+    seconds, (total, _) = timed(passes, model.total_log10, rows)
     found["score_microseconds_a_word"] = 1e6 * seconds / words
     found["memory_mb"] = memory() - before
     contexts = [" ".join(words[:5]) for words in sentences[:2000]]
@@ -82,7 +82,7 @@ else:
     seconds, total = timed(passes, lambda: sum(map(model.score, lines)))
     found["score_microseconds_a_word"] = 1e6 * seconds / words
     found["memory_mb"] = memory() - before
-found["log10_total"] = total
+found["total_log10"] = total
 print(json.dumps(found))
 """
 
@@ -104,10 +104,10 @@ def make_model(ngrams: int, rng: np.random.Generator) -> LanguageModel:
 def make_text(model: LanguageModel, rng: np.random.Generator) -> list[str]:
     """Sentences of words that often follow one another."""
     trie = model.trie
-    rows = trie.rows(3)[rng.integers(0, model.sizes[2], (SENTENCES, LENGTH // 3))].reshape(
+    rows = trie.ngrams(3)[rng.integers(0, model.sizes[2], (SENTENCES, LENGTH // 3))].reshape(
         SENTENCES, LENGTH
     )
-    names = [word.decode() for word in trie.words.all()]
+    names = [word.decode() for word in trie.words.to_list()]
     return [" ".join(names[number] for number in row) for row in rows.tolist()]
 
 
@@ -147,7 +147,7 @@ def measure_all(
         "8 bits": ("bayesgram", "8 bits"),
         "KenLM": ("kenlm", "model.arpa"),
     }
-    for name, each in (("exact", model), ("8 bits", model.quantised())):
+    for name, each in (("exact", model), ("8 bits", model.quantise())):
         each.save(folder / name)
         print(f"{name}: a folder of {each.size_on_disk / 1e6:.2f} MB")
     start = perf_counter()

@@ -83,14 +83,14 @@ class Comparison:
     def __init__(self, posts: Path, vocabulary: Vocabulary, ways: Sequence[str]) -> None:
         self.vocabulary, self.ways = vocabulary, ways
         self.counts = counted(posts, vocabulary)
-        self.parts = [part for _, part in vocabulary.parts]
-        self.totals = [self.counts.totals[place] for place, _ in vocabulary.parts]
-        self.alone = [of_order(self.counts, place, part) for place, part in vocabulary.parts]
+        self.parts = [part for _, part in vocabulary.by_order]
+        self.totals = [self.counts.totals[place] for place, _ in vocabulary.by_order]
+        self.alone = [of_order(self.counts, place, part) for place, part in vocabulary.by_order]
 
     @property
     def public(self) -> list[float]:
         """KL of public text, by order."""
-        return self._judged(self.vocabulary.prior[place] for place, _ in self.vocabulary.parts)
+        return self._judged(self.vocabulary.prior[place] for place, _ in self.vocabulary.by_order)
 
     def run(self, epsilon: float, seed: int) -> dict[str, list[float]]:
         """KL by order, each way."""

@@ -20,7 +20,7 @@ from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts_io import load_counts
-from bayesgram.public.mixture import Source
+from bayesgram.public.mixture import SourceCounts
 from bayesgram.public.vocabulary import Vocabulary
 
 DELTA = 1e-7
@@ -32,14 +32,19 @@ def with_useless_sources(vocabulary: Vocabulary, number: int) -> Vocabulary:
     """And so many sources of shuffled counts."""
     chance = np.random.default_rng(5)
     names = vocabulary.source_names if vocabulary.sources else ["public"]
-    known = [Source(name, counts) for name, counts in zip(names, vocabulary.by_source, strict=True)]
-    useless = [Source(f"useless{at}", chance.permutation(known[0].counts)) for at in range(number)]
-    return Vocabulary.of_sources(
+    known = [
+        SourceCounts(name, counts)
+        for name, counts in zip(names, vocabulary.counts_by_source, strict=True)
+    ]
+    useless = [
+        SourceCounts(f"useless{at}", chance.permutation(known[0].counts)) for at in range(number)
+    ]
+    return Vocabulary.from_source_counts(
         vocabulary.ngrams, [*known, *useless], vocabulary.order, vocabulary.tokenizer
     )
 
 
-def alone(vocabulary: Vocabulary, source: Source) -> Vocabulary:
+def alone(vocabulary: Vocabulary, source: SourceCounts) -> Vocabulary:
     """The same n-grams as one source has them."""
     return Vocabulary(vocabulary.ngrams, source.counts, vocabulary.order, vocabulary.tokenizer)
 

@@ -64,7 +64,7 @@ def made_up(
 ) -> People:
     """So many people whose segments differ by this much."""
     rng = np.random.default_rng(seed)
-    words, number = vocabulary.words
+    words, number = vocabulary.word_ids
     truth = []
     for _ in shares:
         by_word = rng.normal(0, 1 / np.sqrt(2 * words.shape[1]), number)[words].sum(axis=1)

@@ -6,14 +6,25 @@ import pytest
 
 from helpers.hypothesis_profiles import load_profile
 
-# What takes longest comes first: of two processes, none is left with it while the other has nothing
-# to do.
-FIRST = (
-    "tests/spark/test_spark.py",
-    "tests/cli/test_commands.py",
-    "tests/cli/test_stopped_runs.py",
-    "tests/test_docs.py",
+# Folders and files whose tests run whole commands, servers, a browser, Spark, or minutes of numbers.
+# `make check` leaves them out.
+SLOW = (
+    "tests/audit/",
+    "tests/cli/",
+    "tests/demo/",
     "tests/faults/",
+    "tests/fuzz/",
+    "tests/mutants/",
+    "tests/paper/",
+    "tests/spark/",
+    "tests/web/",
+    "tests/test_docs.py",
+    "tests/test_exploring.py",
+    "tests/test_file_formats.py",
+    "tests/test_kernels.py",
+    "tests/test_notebook.py",
+    "tests/test_starting.py",
+    "tests/test_wheel.py",
 )
 
 # As the command line does: two test processes share two cores. It is read when NumPy is loaded, so
@@ -25,12 +36,10 @@ load_profile()
 
 
 def pytest_collection_modifyitems(items):
-    """Put the long ones first, and leave the others in their order."""
-    items.sort(
-        key=lambda item: next(
-            (at for at, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)
-        )
-    )
+    """Mark slow tests by the file that they are in."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="module", params=["sorted", "hashed"])

@@ -9,7 +9,6 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.arguments import check_arguments
-from bayesgram.cli.console import as_options
 
 PUBLIC = pa.table({"text": ["the red fish swims", "the blue fish sleeps"]})
 PRIVATE = pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]})
@@ -162,7 +161,7 @@ def test_epsilon_alone_is_the_default_of_the_command_line(counts, vocabulary):
     "name", [name for name in bg.__all__ if inspect.isfunction(getattr(bg, name))]
 )
 def test_every_public_function_checks_its_arguments(name):
-    assert hasattr(getattr(bg, name), "__wrapped__"), f"decorate {name} with @checked"
+    assert hasattr(getattr(bg, name), "__wrapped__"), f"decorate {name} with @check_arguments"
 
 
 def test_hints_that_are_not_understood_exclude_nothing():
@@ -173,24 +172,3 @@ def test_hints_that_are_not_understood_exclude_nothing():
     assert any_of((1, 2), 3) == ((1, 2), (3,))
     with pytest.raises(bg.UsageError, match=r"^any_of: got an unexpected keyword argument 'size'"):
         any_of([], size=3)
-
-
-@pytest.mark.parametrize(
-    ("message", "told"),
-    [
-        ("epsilon=0: give a number", "--epsilon 0: give a number"),
-        (
-            "x: exists; choose another `path`, or say force=True.",
-            "x: exists; choose another --output, or say --force.",
-        ),
-        ("size=5, order=3: no", "--size 5, --order 3: no"),
-        ("/a/size=5/b.csv: row 3", "/a/size=5/b.csv: row 3"),
-        (
-            "day=3/b.csv: `bayesgram vocab --model` and `day`",
-            "day=3/b.csv: `bayesgram vocab --model` and `day`",
-        ),
-        ("resize=3: no", "resize=3: no"),
-    ],
-)
-def test_arguments_are_options_on_the_command_line(message, told):
-    assert as_options(message) == told

@@ -18,7 +18,7 @@ import yaml
 
 import bayesgram
 from bayesgram.cli.app import build_app
-from bayesgram.reports.explanation import believed, odds_factor
+from bayesgram.releases.card import belief_bounds, format_odds_factor
 from helpers import commands
 
 ROOT = Path(__file__).parent.parent
@@ -278,8 +278,8 @@ def test_the_odds_of_the_how_to_are_those_of_a_report():
     )
     assert len(rows) == 6
     for epsilon, factor, *ends in rows:
-        assert factor == odds_factor(float(epsilon))
-        told = [*believed(0.1, float(epsilon)), *believed(0.5, float(epsilon))]
+        assert factor == format_odds_factor(float(epsilon))
+        told = [*belief_bounds(0.1, float(epsilon)), *belief_bounds(0.5, float(epsilon))]
         assert [float(end) for end in ends] == pytest.approx(
             [float(end) for end in told], abs=0.051
         )

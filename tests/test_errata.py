@@ -13,14 +13,14 @@ from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.paper.algorithm_1 import Paper, classical_sigma, paper_bounds, posterior_mean
 from bayesgram.paper.algorithm_2 import (
-    FOR_RELEASE,
-    FOR_TUNING,
+    RELEASE_SHARE,
+    TUNING_SHARE,
     Grid,
     TunedPaper,
     cross_entropy,
-    held_out,
     largest_user_score,
-    lipschitz,
+    score_lipschitz,
+    scoring_users,
 )
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
@@ -145,14 +145,14 @@ def test_e8_the_published_lipschitz_constant_is_too_small():
     towards = np.array([-20.0, 20.0])  # θ → (0, 1)
     slope = abs(cross_entropy(c, towards + step) - cross_entropy(c, towards)) / np.linalg.norm(step)
     assert slope == pytest.approx(14.1, abs=0.05)
-    assert lipschitz(c, ScoreSensitivity.PUBLISHED) == 10 < slope
-    assert lipschitz(c, ScoreSensitivity.CORRECTED) == pytest.approx(math.sqrt(200))
+    assert score_lipschitz(c, ScoreSensitivity.PUBLISHED) == 10 < slope
+    assert score_lipschitz(c, ScoreSensitivity.CORRECTED) == pytest.approx(math.sqrt(200))
     everywhere = np.array([3, 4])  # the smallest count matters too: √(25 + 49 − 42)
-    assert lipschitz(everywhere, ScoreSensitivity.CORRECTED) == pytest.approx(math.sqrt(32))
+    assert score_lipschitz(everywhere, ScoreSensitivity.CORRECTED) == pytest.approx(math.sqrt(32))
 
 
 def test_e9_tuning_and_release_add_up_to_the_whole_by_plain_composition():
-    assert FOR_RELEASE + FOR_TUNING == 1
+    assert RELEASE_SHARE + TUNING_SHARE == 1
     counts, vocabulary = (
         reference_paper.make_user_counts(np.eye(400, dtype=int)),
         reference_paper.make_vocabulary(range(400)),
@@ -246,7 +246,7 @@ def test_e17_the_split_and_the_subsampling_do_not_move_when_somebody_leaves():
     names = [f"user {i}" for i in range(60)]
     counts = reference_paper.make_user_counts(matrix, names)
     fewer = reference_paper.make_user_counts(matrix[1:], names[1:])
-    assert held_out(counts, key=9)[1:].tolist() == held_out(fewer, key=9).tolist()
+    assert scoring_users(counts, key=9)[1:].tolist() == scoring_users(fewer, key=9).tolist()
     whole, rest = (clip(c, max_count=2, max_total=5, key=9) for c in (counts, fewer))
     first = whole.starts[1]
     assert whole.ngrams[first:].tolist() == rest.ngrams.tolist()

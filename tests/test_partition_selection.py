@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bayesgram.io import read_records
 from bayesgram.privacy.accounting import delta_of
 from bayesgram.private.candidates import list_candidates
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import discovery_data
@@ -89,7 +89,9 @@ def test_lists_are_those_of_a_discovery(texts, most):
     ngrams = pa.array(
         ["rain", "sun", "wind", "rain wind", "sun rain", "rain sun wind"], pa.large_string()
     )
-    public = PublicText.of(Vocabulary(ngrams, np.array([9, 7, 5, 4, 3, 2]), 3, Tokenizer()))
+    public = PublicTextModel.from_vocabulary(
+        Vocabulary(ngrams, np.array([9, 7, 5, 4, 3, 2]), 3, Tokenizer())
+    )
     table = pa.table(
         {"user": [str(at) for at in range(len(texts))], "text": [" ".join(text) for text in texts]}
     )

@@ -105,13 +105,40 @@ def test_the_demo_the_report_and_the_page_work_from_a_wheel(bayesgram, tmp_path)
             server.terminate()
 
 
-def test_the_lock_file_has_all_that_the_project_and_its_tests_need():
-    locked = dict(
-        re.findall(r"^([\w.-]+)==(.+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
-    )
-    locked = {name.lower().replace("_", "-"): version for name, version in locked.items()}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+LOCK_FILES = {
+    "requirements.lock": ["dependencies", "dev"],
+    "requirements/run.lock": ["dependencies"],
+    "requirements/spark.lock": ["dependencies", "spark"],
+    "requirements/kenlm.lock": ["kenlm"],
+}
+
+
+@pytest.mark.parametrize("file", LOCK_FILES)
+def test_a_lock_file_has_all_that_is_needed_with_hashes(file):
+    """Of every package a version that pyproject.toml allows, with hashes, and from no other index."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    entries = [entry for entry in re.split(r"\n(?=[\w#])", text) if not entry.startswith("#")]
+    assert all("--hash=sha256:" in entry for entry in entries)
+    assert "://" not in text
+    locked = {}
+    for entry in entries:
+        name, version = re.match(r"([\w.-]+)==([^ ]+)", entry).groups()
+        locked.setdefault(name, []).append(version)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = {"dependencies": project["dependencies"], **project["optional-dependencies"]}
+    for line in (line for group in LOCK_FILES[file] for line in groups[group]):
         wanted = Requirement(line)
-        if wanted.name != "setuptools":  # `pip freeze` leaves it out
-            assert wanted.specifier.contains(locked[wanted.name.lower()]), line
+        versions = locked[wanted.name.lower()]
+        assert all(wanted.specifier.contains(version) for version in versions), line
+
+
+def test_what_is_locked_twice_has_one_version():
+    pins = {}
+    for file in LOCK_FILES:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        for name, rest in re.findall(r"^([\w.-]+)==(.+?) \\$", text, re.MULTILINE):
+            pins.setdefault(name, {}).setdefault(file, set()).add(rest.split()[0])
+    for name, versions in pins.items():
+        for file, found in versions.items():
+            if file != "requirements.lock" and "requirements.lock" in versions:
+                assert found <= versions["requirements.lock"], name

@@ -209,7 +209,7 @@ def _made_up_vocabulary(counts: Integers, rng: np.random.Generator) -> Vocabular
     rows = np.unique((8000 * rng.random((2 * counts.size, 3)) ** 3).astype(np.int64), axis=0)
     chosen = rng.permutation(rows)[: counts.size]
     ngrams = pa.array([" ".join(f"w{word}" for word in row) for row in chosen], pa.large_string())
-    return Vocabulary.of_counts(ngrams, [""], counts[None], Tokenizer())
+    return Vocabulary.from_counts(ngrams, [""], counts[None], Tokenizer())
 
 
 def main() -> None:

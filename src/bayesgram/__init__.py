@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 from bayesgram.version import VERSION
 
 if TYPE_CHECKING:
-    from bayesgram.audit.evaluation import evaluate_text as evaluate_text
     from bayesgram.audit.evaluation import kl_divergence as kl_divergence
+    from bayesgram.audit.text_evaluation import evaluate_text as evaluate_text
     from bayesgram.comparison.comparison import Comparison as Comparison
     from bayesgram.comparison.comparison import compare as compare
     from bayesgram.errors import BayesgramError as BayesgramError
     from bayesgram.errors import UsageError as UsageError
     from bayesgram.inference.reinfer import infer as infer
-    from bayesgram.lm.adaptation import Adapted as Adapted
+    from bayesgram.lm.adaptation import AdaptedModel as AdaptedModel
     from bayesgram.lm.adaptation import adapt as adapt
-    from bayesgram.lm.adaptation import tune as tune
+    from bayesgram.lm.adaptation import tune_adaptation as tune_adaptation
     from bayesgram.lm.interpolation import interpolate as interpolate
     from bayesgram.lm.language_model import LanguageModel as LanguageModel
     from bayesgram.lm.neural import CausalScorer as CausalScorer
@@ -65,11 +65,12 @@ __version__ = VERSION
 
 # Where the public names live; each is loaded when it is first used, so that `bayesgram --help` loads none of them.
 _HOMES = {
-    "audit.evaluation": ["evaluate_text", "kl_divergence"],
+    "audit.evaluation": ["kl_divergence"],
+    "audit.text_evaluation": ["evaluate_text"],
     "comparison.comparison": ["Comparison", "compare"],
     "errors": ["BayesgramError", "UsageError"],
     "inference.reinfer": ["infer"],
-    "lm.adaptation": ["Adapted", "adapt", "tune"],
+    "lm.adaptation": ["AdaptedModel", "adapt", "tune_adaptation"],
     "lm.interpolation": ["interpolate"],
     "lm.language_model": ["LanguageModel"],
     "lm.neural": ["CausalScorer"],

@@ -11,18 +11,18 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import chi2, dlaplace, norm
 
-from bayesgram.audit.findings import Target
+from bayesgram.audit.findings import AuditTarget
 from bayesgram.audit.likelihood_ratio import (
-    NeighbourPair,
+    QueryPair,
     RecordingNoise,
-    attack,
-    delta_at_least,
-    epsilon_at_least,
-    gaussian_gain,
-    judge,
-    losses,
-    record,
-    replay,
+    assess_pairs,
+    delta_lower_bound,
+    epsilon_lower_bound,
+    exact_gaussian_gain,
+    likelihood_ratio_attack,
+    record_transcript,
+    replay_transcript,
+    sample_losses,
     sampled_gain,
 )
 from bayesgram.choices import Attack
@@ -46,7 +46,7 @@ ERROR = 1e-6
 def contrast(distance, scale, other_scale, coordinates, law="gaussian", *, whole=False):
     moved = np.zeros(coordinates)
     moved[0] = distance
-    return NeighbourPair(law, whole, moved, coordinates, scale, other_scale)
+    return QueryPair(law, whole, moved, coordinates, scale, other_scale)
 
 
 def gaussian_delta(epsilon, mu):
@@ -76,7 +76,7 @@ def two_scale_delta(epsilon, distance, scale, other_scale, coordinates):
 
 def found(mechanism, budget=attack_targets.CLAIM, matrix=None, **settings):
     settings = {"error": ERROR, "samples": 100_000, "rounds": 2, **settings}
-    return attack(
+    return likelihood_ratio_attack(
         attack_targets.make_target(mechanism, matrix, budget),
         BOTH,
         np.random.default_rng(1),
@@ -88,7 +88,7 @@ def found(mechanism, budget=attack_targets.CLAIM, matrix=None, **settings):
 def test_gaussian_noise_of_known_strength_is_bracketed(mu, delta):
     truth = brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0, 60)
     pair = [contrast(mu, 1.0, 1.0, 40)]
-    exact = gaussian_gain([pair], Budget(1.0, delta))
+    exact = exact_gaussian_gain([pair], Budget(1.0, delta))
     assert exact.epsilon == pytest.approx(truth, rel=1e-7)
     assert exact.epsilon <= truth
     assert exact.delta == pytest.approx(gaussian_delta(1.0, mu), rel=1e-6)
@@ -104,12 +104,12 @@ def test_gaussian_noise_of_known_strength_is_bracketed(mu, delta):
 def test_unequal_scales_agree_with_an_integral(distance, scale, other, coordinates):
     """Within 5 standard errors of 400,000 samples."""
     pair = [contrast(distance, scale, other, coordinates)]
-    for side, arguments in ((pair, (scale, other)), ([pair[0].swapped], (other, scale))):
+    for side, arguments in ((pair, (scale, other)), ([pair[0].swap()], (other, scale))):
         truth = two_scale_delta(0.1, distance, *arguments, coordinates)
-        loss = losses([side], 400_000, np.random.default_rng(7))
+        loss = sample_losses([side], 400_000, np.random.default_rng(7))
         gain = np.maximum(-np.expm1(0.1 - loss), 0)
         assert abs(gain.mean() - truth) < 5 * gain.std() / math.sqrt(gain.size) + 1e-9
-        assert delta_at_least(loss, 0.1, error=ERROR) <= truth
+        assert delta_lower_bound(loss, 0.1, error=ERROR) <= truth
 
 
 @pytest.mark.parametrize("scales", [(3.0, 3.0), (3.0, 4.0), (4.0, 3.0)])
@@ -117,8 +117,8 @@ def test_unequal_scales_agree_with_an_integral(distance, scale, other, coordinat
 def test_laplace_losses_are_those_of_whole_vectors(scales, whole):
     """Against vectors drawn and weighed coordinate by coordinate; means within 5 standard errors."""
     moved = np.array([2.0, 0, 0, -1.0, 0, 0, 0, 0])
-    short = losses(
-        [[NeighbourPair("laplace", whole, moved, 8, *scales)]], 200_000, np.random.default_rng(3)
+    short = sample_losses(
+        [[QueryPair("laplace", whole, moved, 8, *scales)]], 200_000, np.random.default_rng(3)
     )
     noise = SeededNoise(4)
     draw = noise.discrete_laplace if whole else noise.laplace
@@ -149,10 +149,14 @@ def test_laplace_losses_are_those_of_whole_vectors(scales, whole):
 
 def test_pure_epsilon_is_found_exactly():
     pair = [contrast(7.0, 70.0, 70.0, 5, "laplace", whole=True)]
-    finding = judge([pair], BOTH[0], "", Budget(0.1), np.random.default_rng(1), 10_000, ERROR)
+    finding = assess_pairs(
+        [pair], BOTH[0], "", Budget(0.1), np.random.default_rng(1), 10_000, ERROR
+    )
     assert not finding.caught
     assert finding.epsilon == pytest.approx(0.1, rel=1e-8)
-    finding = judge([pair], BOTH[0], "", Budget(0.099), np.random.default_rng(1), 200_000, ERROR)
+    finding = assess_pairs(
+        [pair], BOTH[0], "", Budget(0.099), np.random.default_rng(1), 200_000, ERROR
+    )
     assert finding.caught
     assert 0 < finding.delta < 1e-3
 
@@ -160,7 +164,7 @@ def test_pure_epsilon_is_found_exactly():
 def test_no_noise_on_one_side_is_seen_at_once():
     for scales in ((0.0, 1.0), (1.0, 0.0)):
         for name in BOTH:
-            finding = judge(
+            finding = assess_pairs(
                 [[contrast(0.0, *scales, 5)]],
                 name,
                 "",
@@ -171,7 +175,7 @@ def test_no_noise_on_one_side_is_seen_at_once():
             )
             assert finding.caught
             assert finding.delta > 0.999
-    silent = judge(
+    silent = assess_pairs(
         [[contrast(0.0, 0.0, 0.0, 5)]],
         BOTH[0],
         "",
@@ -180,7 +184,7 @@ def test_no_noise_on_one_side_is_seen_at_once():
         10**4,
         ERROR,
     )
-    told = judge(
+    told = assess_pairs(
         [[contrast(1.0, 0.0, 0.0, 5)]],
         BOTH[0],
         "",
@@ -296,8 +300,8 @@ def test_a_mechanism_that_asks_in_the_light_of_answers_is_asked_the_same_on_both
     )
     counts = attacked_posterior.counts
     with fixed_clipping_plan(CLIPPING_PLANS[name]):
-        told = record(attacked_posterior, counts, SeededNoise(1), 5)
-        again = replay(attacked_posterior, counts, told, 5)
+        told = record_transcript(attacked_posterior, counts, SeededNoise(1), 5)
+        again = replay_transcript(attacked_posterior, counts, told, 5)
     assert [question.law for question in told] == ["gaussian"] * (2 + ("lost" in name))
     for one, other in zip(told, again, strict=True):
         assert (one.values == other.values).all()
@@ -341,8 +345,8 @@ def test_bounds_use_the_half_that_did_not_choose():
     loss = np.concatenate(
         [np.full(500, 2.0), np.zeros(500)]
     )  # the first half promises what the second does not hold
-    assert epsilon_at_least(loss, 1e-6, error=0.01) == 0
-    assert delta_at_least(loss, 0.1, error=0.01) == 0
+    assert epsilon_lower_bound(loss, 1e-6, error=0.01) == 0
+    assert delta_lower_bound(loss, 0.1, error=0.01) == 0
 
 
 def test_what_can_not_be_attacked():
@@ -354,8 +358,8 @@ def test_what_can_not_be_attacked():
         UsageError,
         match=r"^mechanism=paper-tuned: .*; audit paper with the S and ρ that were chosen\.$",
     ):
-        Target(TunedPaper(), counts, vocabulary, attack_targets.CLAIM)
+        AuditTarget(TunedPaper(), counts, vocabulary, attack_targets.CLAIM)
     with pytest.raises(UsageError, match=r"^mechanism=k-anonymity: claims no ε"):
-        _ = Target(KAnonymity(), counts, vocabulary, None).claim
+        _ = AuditTarget(KAnonymity(), counts, vocabulary, None).claim
     with pytest.raises(UsageError, match=r"^`epsilon` is missing"):
-        Target(Gaussian(), counts, vocabulary, None)
+        AuditTarget(Gaussian(), counts, vocabulary, None)

@@ -56,7 +56,7 @@ def test_weeks_follow_one_another_and_every_page_says_so(work):
     assert told["card"]["chain"]["links"][0]["guarantee"] == "PROVED"
     assert "drift" in told["card"]["details"]
     view = ReleaseView("week-3", Release.load(work / "week-3"))
-    sentence = view.card.follows
+    sentence = view.card.chain_sentence
     assert sentence.startswith(
         "follows 2 releases, the last of them week-2. Not a promise: the 3 releases have spent"
     )
@@ -80,7 +80,7 @@ def test_infer_takes_the_measurements_and_another_vocabulary(work):
     )
     assert "Claims:     ε = 0.5, δ = 1e-06 (PROVED)" in printed
     given, made = Release.load(work / "week-1"), Release.load(work / "again")
-    assert made.measured.digest == given.measured.digest
+    assert made.measurements.digest == given.measurements.digest
     assert made.card.command == "bayesgram infer week-1 --vocab other.parquet --output again"
     told = json.loads(
         commands.check_output(
@@ -89,7 +89,7 @@ def test_infer_takes_the_measurements_and_another_vocabulary(work):
     )
     assert told["card"]["inferred"]["from"] == "week-1"
     assert np.array_equal(Release.load(work / "same").probabilities, given.probabilities)
-    assert full(ReleaseView("again", made))["inferred"] == made.card.inferred_again
+    assert full(ReleaseView("again", made))["inferred"] == made.card.reinference_sentence
 
 
 @pytest.mark.parametrize(

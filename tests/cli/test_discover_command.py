@@ -68,11 +68,11 @@ def test_what_many_write_is_found_and_what_one_writes_is_not(work):
     ngrams = set(found.ngrams.to_pylist())
     assert {"lumora", "flumpy", "new lumora", "so flumpy"} <= ngrams
     assert not any(SECRET in ngram for ngram in ngrams)
-    assert found.weights.min() > found.level
+    assert found.weights.min() > found.threshold
     assert np.all(np.diff(found.weights) <= 0)
     grown = Vocabulary.load(work / "found" / "vocab.parquet")
     assert ngrams == set(np.array(grown.ngrams.to_pylist())[grown.origins.discovered])
-    assert grown.described["discovered"] == len(found)
+    assert grown.card_details["discovered"] == len(found)
 
 
 def test_the_table_says_how_many_of_which_order_and_how_far_above_the_level(work):
@@ -83,7 +83,7 @@ def test_the_table_says_how_many_of_which_order_and_how_far_above_the_level(work
     assert (
         f"Found:      {len(found)} new n-grams ({by_order}), each with a noisy weight above" in said
     )
-    assert f"T = {found.level:.1f}" in said
+    assert f"T = {found.threshold:.1f}" in said
     assert "█" in said
     assert "Ledger:     people, entry 1" in said
 

@@ -10,14 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayesgram as bg
-from bayesgram.audit.evaluation import (
-    DISCLOSURE,
-    MEASURES,
-    Claim,
-    EvaluatedModel,
-    families,
-    over_epsilon,
-)
+from bayesgram.audit.evaluation import DISCLOSURE
+from bayesgram.audit.quality_chart import MEASURES, draw_quality_over_epsilon
+from bayesgram.audit.text_evaluation import EvaluatedModel, ModelClaim, group_families
 from helpers import commands
 from helpers.commands import check_output, expect_failure, run_in_process
 from helpers.reference_language_models import make_release
@@ -185,7 +180,9 @@ QUALITY = bg.evaluate_text(
 
 
 def judged(name, claim=None):
-    return EvaluatedModel(name, name, Claim.of({} if claim is None else {"claim": claim}), QUALITY)
+    return EvaluatedModel(
+        name, name, ModelClaim.from_description({} if claim is None else {"claim": claim}), QUALITY
+    )
 
 
 def test_models_that_differ_by_their_epsilon_are_a_family():
@@ -198,14 +195,14 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
         judged("public"),
         judged("none", "no ε (NONE)"),
     ]
-    found = families(models)
+    found = group_families(models)
     assert [(family.label, [each.name for each in family.members]) for family in found] == [
         ("out (PROVED; weak at ε = 8)", ["out-0.2", "out-8"]),
         ("other (PROVED)", ["other"]),
         ("out (EMPIRICAL)", ["out-1"]),
         ("1 (PROVED)", ["1"]),
     ]
-    chart = over_epsilon(models, same_words=True).to_dict()
+    chart = draw_quality_over_epsilon(models, same_words=True).to_dict()
     assert [len(row["hconcat"]) for row in chart["vconcat"]] == [len(MEASURES)]
     assert any(
         "Rings" in line and "Dashed" in line and "Dotted" in line
@@ -215,15 +212,23 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
 
 def test_the_claim_of_a_mixture_is_that_of_its_one_release():
     released, public = {"claim": "ε = 1e-05, δ = 1e-07 (PROVED)"}, {"weight": 0.5}
-    assert Claim.of({"interpolated": [released, public]}) == Claim(1e-05, "PROVED")
-    assert Claim.of({"interpolated": [released, released]}) == Claim(None, None)
-    assert Claim.of({"interpolated": [public]}) == Claim.of({"claim": 7}) == Claim(None, None)
+    assert ModelClaim.from_description({"interpolated": [released, public]}) == ModelClaim(
+        1e-05, "PROVED"
+    )
+    assert ModelClaim.from_description({"interpolated": [released, released]}) == ModelClaim(
+        None, None
+    )
+    assert (
+        ModelClaim.from_description({"interpolated": [public]})
+        == ModelClaim.from_description({"claim": 7})
+        == ModelClaim(None, None)
+    )
 
 
 def test_releases_of_one_epsilon_are_points_and_a_line_through_their_mean():
     one, other = judged("a", "ε = 1, δ = 0 (PROVED)"), judged("a", "ε = 1, δ = 0 (PROVED)")
     part = replace(QUALITY.by_text[0], perplexity=QUALITY.perplexity + 2)
     other = replace(other, quality=replace(QUALITY, by_text=(part,)))
-    drawn = json.dumps(over_epsilon([one, other], same_words=True).to_dict())
+    drawn = json.dumps(draw_quality_over_epsilon([one, other], same_words=True).to_dict())
     for value in (QUALITY.perplexity, QUALITY.perplexity + 1, QUALITY.perplexity + 2):
         assert f'"value": {value}' in drawn

@@ -1,4 +1,4 @@
-"""Options that stand in a dataclass are options like any other."""
+"""Numbers as people type them, and options in dataclasses."""
 
 import inspect
 from dataclasses import dataclass
@@ -8,8 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bayesgram.cli.console import with_quiet
-from bayesgram.cli.groups import with_groups
+from bayesgram.cli.options import as_command
 
 
 @dataclass(frozen=True)
@@ -40,21 +39,16 @@ def command(files: Files, knobs: MechanismOptions = USUAL, loud: bool = False) -
 )
 def test_fields_are_options(typed, said):
     app = typer.Typer()
-    app.command()(with_quiet(with_groups(command)))
+    app.command()(as_command(command))
     done = CliRunner().invoke(app, typed.split())
     assert (done.exit_code, done.output) == (0, f"{said}\n")
 
 
 def test_they_stand_where_the_dataclass_stood():
-    assert list(inspect.signature(with_groups(command)).parameters) == [
+    assert list(inspect.signature(as_command(command)).parameters) == [
         "path",
         "size",
         "name",
         "loud",
+        "quiet",
     ]
-
-
-def test_a_command_without_groups_is_left_alone():
-    def plain(size: int = 3) -> None: ...
-
-    assert with_groups(plain) is plain

@@ -149,7 +149,7 @@ def test_show_for_machines(work):
     }
     assert "spent_failure" not in told
     assert "left_failure" not in told
-    assert (told["format"], told["note"]) == (3, None)
+    assert told["format"] == 3
     assert (first["number"], first["state"], first["description"]["mechanism"]) == (
         1,
         "published",

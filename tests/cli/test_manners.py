@@ -193,9 +193,9 @@ def test_the_demo_says_a_command_that_can_be_typed(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo.sys, "executable", str(beside.with_name("python")))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert demo._command() == "bin/python -m bayesgram"
+    assert demo._own_command() == "bin/python -m bayesgram"
     beside.write_text("")
-    assert demo._command() == "bin/bayesgram"
+    assert demo._own_command() == "bin/bayesgram"
     beside.chmod(0o755)
     monkeypatch.setenv("PATH", str(beside.parent))
-    assert demo._command() == "bayesgram"
+    assert demo._own_command() == "bayesgram"

@@ -206,6 +206,7 @@ def test_what_is_not_a_release_or_an_audit_is_refused(work):
 def test_an_audit_of_other_types_is_damaged(tmp_path, name, value):
     curve = {"false_alarms": [0.0, 1.0], "misses": [1.0, 0.0]}
     told = {
+        "format": 1,
         "verdict": "",
         "caught": False,
         "mechanism": "posterior",

@@ -6,7 +6,7 @@ from functools import partial
 import pyarrow.parquet as pq
 import pytest
 
-from bayesgram.cli.named_inputs import by_name
+from bayesgram.cli.named_inputs import source_paths
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
 from helpers.commands import bayesgram, check_output, expect_failure
@@ -81,7 +81,7 @@ def test_a_list_is_counted_and_its_fingerprint_stays(work):
     )
     before, after = (Vocabulary.load(work / name) for name in ("vocab.parquet", "l.parquet"))
     assert told["fingerprint"] == after.fingerprint == before.fingerprint
-    assert after.by_source.tolist() == before.by_source[::-1].tolist()
+    assert after.counts_by_source.tolist() == before.counts_by_source[::-1].tolist()
     (work / "list.txt").write_text("the red\nred fish\nthe red\nThe Red\n")
     done = bayesgram("vocab", "talk.txt", "--list", "list.txt", "-o", "m.parquet", cwd=work)
     assert "1 n-grams stand in list.txt more than once; only the first is counted." in done.stderr
@@ -188,7 +188,7 @@ def here(tmp_path, monkeypatch):
     ],
 )
 def test_names_and_paths(here, given, wanted):
-    assert by_name(given) == wanted
+    assert source_paths(given) == wanted
 
 
 AMBIGUOUS = (
@@ -224,10 +224,10 @@ MIXED = (
 )
 def test_arguments_that_can_be_read_in_two_ways_or_none(here, given, message):
     with pytest.raises(UsageError) as caught:
-        by_name(given)
+        source_paths(given)
     assert str(caught.value) == message
 
 
 def test_a_home_folder_that_the_shell_left_alone(here, monkeypatch):
     monkeypatch.setenv("HOME", str(here))
-    assert by_name(["w=~/a.txt"]) == {"w": [f"{here}/a.txt"]}
+    assert source_paths(["w=~/a.txt"]) == {"w": [f"{here}/a.txt"]}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import bayesgram
-from bayesgram.cli.console import as_options
+from bayesgram.cli.console import format_argument
+from bayesgram.errors import Argument
 
 SRC = Path(bayesgram.__file__).parent
 OTHERS = (
@@ -51,13 +52,18 @@ def test_messages_of_the_library_have_no_options():
 
 
 @pytest.mark.parametrize(
-    ("library", "command_line"),
+    ("argument", "option"),
     [
-        ("by='x': name the `segments` too", "--by 'x': name the --segments too"),
-        ("leave it out, and say other=True", "leave it out, and say --other"),
-        ('give unit="a post"', 'give --unit "a post"'),
-        ("`bayesgram vocab --orders 1,2,3`", "`bayesgram vocab --orders 1,2,3`"),
+        (Argument("by", "'x'"), "--by 'x'"),
+        (Argument("segments"), "--segments"),
+        (Argument("other", "True"), "--other"),
+        (Argument("max_new", "0"), "--max-new 0"),
+        (Argument("path"), "--output"),
+        (Argument("format", "arpa"), "--format arpa"),
+        (Argument("tokenizer", "x"), "--tokenizer x"),
+        (Argument("day"), "`day`"),
+        (Argument("day", "3"), "day=3"),
     ],
 )
-def test_arguments_become_options(library, command_line):
-    assert as_options(library) == command_line
+def test_arguments_become_options(argument, option):
+    assert format_argument(argument) == option

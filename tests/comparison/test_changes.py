@@ -5,14 +5,14 @@ import pytest
 from scipy import stats
 
 from bayesgram.comparison.statistics import (
-    CUT,
-    MIDDLE,
-    MIDDLE_DEVIATION,
-    Counts,
-    distortion,
+    CAPPED_SQUARE_MEAN,
+    CAPPED_SQUARE_STD,
+    MAX_SCORE,
+    ReleaseCounts,
+    clip_norm_drift,
+    estimate_log_ratios,
     false_discovery_rates,
-    rates,
-    ratios,
+    fit_rates,
 )
 
 SIZE = 1500
@@ -24,7 +24,9 @@ def week(shares, *, total=3e5, jump=3.0, sigma=4.0, burst=None, clip_norm=4.0, r
     burst = most / 2 if burst is None else burst
     exact = burst * rng.poisson(total * shares / burst)
     noise = sigma * most
-    return Counts(exact + noise * rng.standard_normal(shares.size), noise, total, most, clip_norm)
+    return ReleaseCounts(
+        exact + noise * rng.standard_normal(shares.size), noise, total, most, clip_norm
+    )
 
 
 @pytest.fixture
@@ -34,31 +36,31 @@ def zipf():
 
 
 def discoveries(found, fdr=0.1):
-    rows = np.flatnonzero(found.visible)
+    rows = np.flatnonzero(found.tested_mask)
     return rows[false_discovery_rates(found.p_values[rows]) <= fdr]
 
 
 def test_the_middle_of_a_normal_distribution_is_what_the_fit_expects():
     middle = [
-        stats.norm.expect(lambda z, power=power: np.minimum(z**2, CUT**2) ** power)
+        stats.norm.expect(lambda z, power=power: np.minimum(z**2, MAX_SCORE**2) ** power)
         for power in (1, 2)
     ]
-    assert pytest.approx(middle[0], rel=1e-6) == MIDDLE
-    assert pytest.approx(np.sqrt(middle[1] - middle[0] ** 2), rel=1e-6) == MIDDLE_DEVIATION
+    assert pytest.approx(middle[0], rel=1e-6) == CAPPED_SQUARE_MEAN
+    assert pytest.approx(np.sqrt(middle[1] - middle[0] ** 2), rel=1e-6) == CAPPED_SQUARE_STD
 
 
 def test_of_two_releases_the_test_is_the_z_test_of_two_shares(zipf):
     rng = np.random.default_rng(1)
-    found = rates([week(zipf, rng=rng), week(zipf, rng=rng)])
+    found = fit_rates([week(zipf, rng=rng), week(zipf, rng=rng)])
     z = (found.shares[1] - found.shares[0]) / np.sqrt(found.variances.sum(axis=0))
-    np.testing.assert_allclose(found.between(0, 1), z)
+    np.testing.assert_allclose(found.z_between(0, 1), z)
     np.testing.assert_allclose(found.p_values, 2 * stats.norm.sf(np.abs(z)), rtol=1e-9)
-    np.testing.assert_allclose(np.abs(found.scores), np.abs([z, z]), rtol=1e-6)
+    np.testing.assert_allclose(np.abs(found.z_scores), np.abs([z, z]), rtol=1e-6)
 
 
 def test_of_three_releases_it_is_the_chi_square_of_one_rate(zipf):
     rng = np.random.default_rng(2)
-    found = rates([week(zipf, rng=rng) for _ in range(3)])
+    found = fit_rates([week(zipf, rng=rng) for _ in range(3)])
     row = 40
     weights = 1 / found.variances[:, row]
     mean = (weights * found.shares[:, row]).sum() / weights.sum()
@@ -71,9 +73,9 @@ def test_without_a_change_z_is_standard_normal_and_hardly_anything_is_discovered
     """60 pairs, or 30 of four, at a stated rate of 10%: more would happen once in 10⁶ runs."""
     rng, wrong, scores = np.random.default_rng(3), 0, []
     for _ in range(60 if releases == 2 else 30):
-        found = rates([week(zipf, rng=rng) for _ in range(releases)])
+        found = fit_rates([week(zipf, rng=rng) for _ in range(releases)])
         wrong += bool(discoveries(found).size)
-        scores.append(found.between(0, 1)[found.visible])
+        scores.append(found.z_between(0, 1)[found.tested_mask])
     assert wrong <= stats.binom.isf(1e-6, 60 if releases == 2 else 30, 0.1)
     assert 0.95 < np.std(np.concatenate(scores)) < 1.01
 
@@ -82,8 +84,8 @@ def test_people_who_repeat_themselves_are_no_change(zipf):
     """Large counts vary by who wrote what far more than by noise: with noise alone, the list would be long."""
     rng = np.random.default_rng(4)
     pair = [week(zipf, total=3e7, burst=2.9, rng=rng) for _ in range(2)]
-    found = rates(pair)
-    assert found.sampling > 0.3
+    found = fit_rates(pair)
+    assert found.sampling_factor > 0.3
     assert discoveries(found).size <= 2
     alone = np.abs(pair[1].counts - pair[0].counts) / np.hypot(pair[0].noise, pair[1].noise)
     assert (alone > 5).sum() > 50
@@ -91,8 +93,8 @@ def test_people_who_repeat_themselves_are_no_change(zipf):
 
 def test_what_people_add_is_never_thought_to_vary_more_than_it_can(zipf):
     rng = np.random.default_rng(5)
-    found = rates([week(zipf, total=3e7, burst=100.0, rng=rng) for _ in range(2)])
-    assert found.sampling <= 1
+    found = fit_rates([week(zipf, total=3e7, burst=100.0, rng=rng) for _ in range(2)])
+    assert found.sampling_factor <= 1
     assert found.drift > 0.001  # what is more than that is drift
 
 
@@ -101,7 +103,7 @@ def test_changes_are_found_and_most_of_what_is_found_changed(zipf):
     for _ in range(30):
         factors = np.where(rng.random(SIZE) < 0.05, rng.choice([1 / 3, 3], SIZE), 1.0)
         after = zipf * factors
-        found = rates(
+        found = fit_rates(
             [week(zipf, total=1e6, rng=rng), week(after / after.sum(), total=2e6, rng=rng)]
         )
         rows = discoveries(found)
@@ -117,7 +119,9 @@ def test_a_phrase_that_takes_much_does_not_make_all_others_fall(zipf):
     rng = np.random.default_rng(7)
     after = zipf.copy()
     after[30] = 0.1
-    found = rates([week(zipf, total=3e6, rng=rng), week(after / after.sum(), total=3e6, rng=rng)])
+    found = fit_rates(
+        [week(zipf, total=3e6, rng=rng), week(after / after.sum(), total=3e6, rng=rng)]
+    )
     rows = discoveries(found)
     assert 30 in rows
     assert rows.size <= 5
@@ -126,28 +130,33 @@ def test_a_phrase_that_takes_much_does_not_make_all_others_fall(zipf):
 def test_clipping_that_takes_more_of_frequent_ones_is_no_change(zipf):
     rng = np.random.default_rng(8)
     kept = zipf**0.97
-    found = rates([week(zipf, total=3e6, rng=rng), week(kept / kept.sum(), total=3e6, rng=rng)])
+    found = fit_rates([week(zipf, total=3e6, rng=rng), week(kept / kept.sum(), total=3e6, rng=rng)])
     assert discoveries(found).size <= 5
     assert found.drift < 0.01
 
 
 def test_clip_norms_that_differ_make_small_changes_unsure(zipf):
-    assert distortion([4.0, 4.0]) == distortion([None, None]) == distortion([None, 3.0]) == 0
-    assert distortion([2.0, 8.0, 4.0]) == pytest.approx(0.1)
+    assert (
+        clip_norm_drift([4.0, 4.0])
+        == clip_norm_drift([None, None])
+        == clip_norm_drift([None, 3.0])
+        == 0
+    )
+    assert clip_norm_drift([2.0, 8.0, 4.0]) == pytest.approx(0.1)
     rng = np.random.default_rng(9)
     after = zipf.copy()
     after[0] *= 1.1
     pair = [week(shares, total=3e7, rng=rng) for shares in (zipf, after / after.sum())]
-    assert 0 in discoveries(rates(pair))
-    pair[1] = Counts(pair[1].counts, pair[1].noise, pair[1].total, pair[1].most, 16.0)
-    assert 0 not in discoveries(rates(pair))
+    assert 0 in discoveries(fit_rates(pair))
+    pair[1] = ReleaseCounts(pair[1].counts, pair[1].noise, pair[1].total, pair[1].most, 16.0)
+    assert 0 not in discoveries(fit_rates(pair))
 
 
 def test_few_ngrams_are_tested_with_the_bound(zipf):
     rng = np.random.default_rng(10)
     few = zipf[:5] / zipf[:5].sum()
-    found = rates([week(few, rng=rng), week(few, rng=rng)])
-    assert (found.sampling, found.drift) == (1.0, 0.0)
+    found = fit_rates([week(few, rng=rng), week(few, rng=rng)])
+    assert (found.sampling_factor, found.drift) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -168,23 +177,23 @@ def test_intervals_of_ratios_hold_the_truth(zipf):
     truth = np.where(rng.random(SIZE) < 0.5, 0.0, rng.normal(0, 0.8, SIZE))
     noise = zipf / rng.choice([1.0, 3.0, 10.0, 50.0], SIZE)
     shares = np.array([zipf, zipf * np.exp(truth)]) + noise * rng.standard_normal((2, SIZE))
-    found = ratios(shares, np.array([noise**2, noise**2]))
+    found = estimate_log_ratios(shares, np.array([noise**2, noise**2]))
     changed = truth != 0
     held = ((found.low <= truth) & (truth <= found.high))[changed]
     assert 0.9 < held.mean() < 0.99
     clear = changed & (noise < zipf / 20)
     np.testing.assert_allclose(found.mean[clear], truth[clear], atol=0.3)
-    error = (found.mean - truth)[clear] / found.deviation[clear]
+    error = (found.mean - truth)[clear] / found.std[clear]
     assert 0.8 < np.std(error) < 1.2
 
 
 def test_the_largest_of_many_ratios_that_are_noise_is_not_believed():
     rng = np.random.default_rng(12)
     shares = 1 + 0.2 * rng.standard_normal((2, 2000))
-    found = ratios(shares, np.full((2, 2000), 0.04))
+    found = estimate_log_ratios(shares, np.full((2, 2000), 0.04))
     raw = np.abs(np.log(np.maximum(shares[1], 0.1) / np.maximum(shares[0], 0.1))).max()
     assert np.abs(found.mean).max() < raw / 3
 
 
 def test_no_ngrams_have_no_ratios():
-    assert ratios(np.zeros((2, 0)), np.zeros((2, 0))).mean.size == 0
+    assert estimate_log_ratios(np.zeros((2, 0)), np.zeros((2, 0))).mean.size == 0

@@ -57,11 +57,11 @@ def test_what_rose_and_fell_is_found_and_told_in_words(weeks):
     rose, fell = (VOCABULARY.ngrams[row].as_py() for row in (PHRASE, FALLEN))
     assert set(top) == {rose, fell}
     assert top[rose].low < 4 < top[rose].high < 12
-    assert top[rose].described.startswith("rose ")
-    assert top[fell].described.startswith("fell ")
+    assert top[rose].description.startswith("rose ")
+    assert top[fell].description.startswith("fell ")
     assert found.changes == sorted(found.changes, key=lambda change: change.fdr)
     assert len(found.changes) < 10
-    assert "at most about 10% are there by chance" in found.explained
+    assert "at most about 10% are there by chance" in found.summary
     assert found.notes == []
 
 
@@ -84,7 +84,7 @@ def test_of_several_releases_it_says_between_which_it_changed(weeks):
 def test_a_release_is_compared_with_public_text(weeks):
     found = bg.compare(weeks[2], vocabulary=VOCABULARY, names=["people"])
     assert found.names == ["public text", "people"]
-    assert found.tested == SIZE
+    assert found.tested_count == SIZE
     np.testing.assert_array_equal(found.shares[0], VOCABULARY.prior)
     first = VOCABULARY.ngrams[
         0
@@ -95,8 +95,8 @@ def test_a_release_is_compared_with_public_text(weeks):
 def test_when_nothing_is_sure_it_says_so():
     found = compare(week(5), week(6), fdr=1e-6)
     assert found.changes == []
-    assert found.explained.startswith("Nothing is sure to have changed: ")
-    assert "1e-06" in found.explained
+    assert found.summary.startswith("Nothing is sure to have changed: ")
+    assert "1e-06" in found.summary
 
 
 def test_measurements_are_compared_and_not_posteriors(weeks):
@@ -130,11 +130,11 @@ def test_ngrams_that_were_not_measured_are_noticed(weeks):
 
 
 def test_without_measurements_posteriors_are_compared_and_that_is_said(weeks):
-    found = compare(*(replace(week, measured=None) for week in weeks[:2]), names=["a", "b"])
+    found = compare(*(replace(week, measurements=None) for week in weeks[:2]), names=["a", "b"])
     assert found.notes == [
         "a, b: no measurements, so that posteriors are compared; a past that releases share is not taken into account."
     ]
-    assert PHRASE in found.discovered
+    assert PHRASE in found.changed_rows
 
 
 @pytest.mark.parametrize("mechanism", [bg.Laplace(max_total=10), bg.KAnonymity(k=2)])
@@ -146,7 +146,7 @@ def test_a_mechanism_that_tells_no_noise_is_compared_with_a_warning(mechanism):
     ]
     found = compare(*made, names=["a", "b"])
     assert "nothing is told of the noise" in " ".join(found.notes)
-    assert PHRASE in found.discovered
+    assert PHRASE in found.changed_rows
     assert any("NONE" in note for note in found.notes) == isinstance(mechanism, bg.KAnonymity)
     with pytest.raises(UsageError, match="does not tell how sure it is"):
         compare(made[0], vocabulary=VOCABULARY)
@@ -167,7 +167,10 @@ def some_of(release, rows):
     theta = release.probabilities[rows]
     kept = pa.array(release.ngrams.take(pa.array(rows)), pa.large_string())
     return replace(
-        release, ngrams=kept, probabilities=theta / theta.sum(), deviations=release.deviations[rows]
+        release,
+        ngrams=kept,
+        probabilities=theta / theta.sum(),
+        probability_std=release.probability_std[rows],
     )
 
 
@@ -211,7 +214,7 @@ def test_what_can_not_be_compared_is_refused(weeks):
 def test_noise_that_hides_the_total_is_told():
     tiny = [week(at, budget=bg.Budget(0.0001, 1e-9)) for at in range(2)]
     found = compare(*tiny, names=["a", "b"])
-    assert found.tested == 0
+    assert found.tested_count == 0
     assert found.changes == []
     assert "noise hides even the total of" in " ".join(found.notes)
 
@@ -220,7 +223,7 @@ def test_tables_have_every_ngram_and_empty_cells_where_noise_hides(weeks, tmp_pa
     found = compare(weeks[0], weeks[1], names=["a", "b"])
     table = comparison_table(found)
     assert table.num_rows == SIZE
-    assert table["ratio"].null_count == SIZE - found.tested
+    assert table["ratio"].null_count == SIZE - found.tested_count
     assert sum(table["changed"].to_pylist()) == len(found.changes)
     for suffix, read in ((".csv", pacsv.read_csv), (".parquet", pq.read_table)):
         save_comparison(found, tmp_path / f"changes{suffix}")
@@ -237,13 +240,13 @@ def test_tables_have_every_ngram_and_empty_cells_where_noise_hides(weeks, tmp_pa
 
 def test_it_says_what_the_numbers_of_a_row_are(weeks):
     assert "estimated from the noisy counts" in compare(*weeks[:2]).how_to_read
-    without = [replace(each, measured=None) for each in weeks[:2]]
+    without = [replace(each, measurements=None) for each in weeks[:2]]
     assert compare(*without).how_to_read.startswith("A change is the ratio of before and after")
 
 
 def test_whiskers_that_are_cut_have_arrows(weeks):
     found = compare(*weeks)
-    drawn = draw_changes(replace(found, deviations=found.shares)).to_dict()
+    drawn = draw_changes(replace(found, probability_std=found.shares)).to_dict()
     lines = drawn["hconcat"][0]
     rows = drawn["datasets"][lines["data"]["name"]]
     assert all(row["beyond"] for row in rows)
@@ -253,7 +256,7 @@ def test_whiskers_that_are_cut_have_arrows(weeks):
 def test_a_picture_has_what_changed_and_one_of_nothing_is_drawn_too(weeks):
     for found in (compare(*weeks[:2]), compare(*weeks), compare(week(5), week(6), fdr=1e-6)):
         drawn = json.dumps(draw_changes(found).to_dict(), ensure_ascii=False)
-        assert found.explained in drawn
+        assert found.summary in drawn
         assert not {"#1b7f5c", "#d98c1f"} & set(re.findall(r"#\w{6}", drawn))  # colours of labels
         assert all(change.ngram in drawn for change in found.changes[:8])
 
@@ -263,8 +266,8 @@ def test_a_picture_has_what_changed_and_one_of_nothing_is_drawn_too(weeks):
     [((1.2345, 1.1, 1.4), "1.23× (1.10–1.40)"), ((2.94, 2.1, 3.9), "2.9× (2.1–3.9)"), ((12.3, 8.4, 1234.5), "12× (8–1,234)")],
 )  # fmt: skip
 def test_ratios_have_the_digits_that_mean_something(ends, described):
-    assert Change("a", 1, (0.1, 0.2), 0, 1, *ends, 5.0, 0.01).described == f"rose {described}"
+    assert Change("a", 1, (0.1, 0.2), 0, 1, *ends, 5.0, 0.01).description == f"rose {described}"
     turned = (1 / ends[0], 1 / ends[2], 1 / ends[1])
-    assert Change("a", 1, (0.1, 0.2), 0, 1, *turned, -5.0, 0.01).described.startswith(
+    assert Change("a", 1, (0.1, 0.2), 0, 1, *turned, -5.0, 0.01).description.startswith(
         f"fell {described[:3]}"
     )

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 
 WORDS = ("the", "red", "blue", "fish", "swam", "home", "again", "one", "two", "slowly")
 LITTLE_MEMORY = {  # so that little text is enough to spill things to disk
-    "bayesgram.private.streaming.SMALLEST": 2000,
-    "bayesgram.private.streaming.BYTES_PER_ROW": 10**9,
+    "bayesgram.private.streaming.MIN_PENDING": 2000,
+    "bayesgram.private.streaming.BYTES_PER_OCCURRENCE": 10**9,
 }
 TWO_STEPS = {"bayesgram.io.atomic.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"

@@ -19,13 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.errors import BayesgramError
-from bayesgram.lm import files
 from bayesgram.lm.arpa import TOLERANCE, read_arpa, write_arpa
-from bayesgram.lm.files import ABOUT, CASING, CONTENTS
+from bayesgram.lm.files import CASING, CONTENTS, MODEL_JSON
 from bayesgram.lm.language_model import LanguageModel
 from fuzz.mutations import mutated, mutated_json
 from fuzz.target import Target, must, scratch
-from helpers.reference_language_models import save_format_1
 
 TABLES = [
     {"red fish": 4, "blue fish": 2, "fish swim": 3},
@@ -119,54 +117,36 @@ def check_arpa(data: bytes, folder: Path) -> None:
     for name in ("word", "first_child", "suffix", "log_probability", "log_backoff"):
         same = np.array_equal(getattr(model.trie, name), getattr(again.trie, name))
         must(same, f"written and read, {name} is another")
-    must(model.trie.words.all() == again.trie.words.all(), "written and read, the words are others")
+    must(
+        model.trie.words.to_list() == again.trie.words.to_list(),
+        "written and read, the words are others",
+    )
 
 
 # Model folders: the first byte of an input says which file it is
 
 
 HEAD = 128  # bytes before the numbers of an array
-CONTENTS_1 = (ABOUT, *(f"{name}.npy" for name in files.ARRAYS))
-
-
-@cache
-def saved_model_1() -> list[bytes]:
-    with scratch() as folder:
-        save_format_1(models()[1], Path(folder) / "model")
-        return [(Path(folder) / "model" / name).read_bytes() for name in CONTENTS_1]
 
 
 @cache
 def saved_model() -> list[bytes]:
     with scratch() as folder:
-        replace(models()[1].quantised(4), casing={"a": "A", "é": "É"}).save(Path(folder) / "model")
+        replace(models()[1].quantise(4), casing={"a": "A", "é": "É"}).save(Path(folder) / "model")
         return [(Path(folder) / "model" / name).read_bytes() for name in CONTENTS]
-
-
-def made_model_1() -> list[bytes]:
-    return [bytes([at]) + content for at, content in enumerate(saved_model_1())]
 
 
 def made_model() -> list[bytes]:
     return [bytes([at]) + content for at, content in enumerate(saved_model())]
 
 
-def mutated_model_1(random: Random, seeds: Sequence[bytes]) -> bytes:
-    return _mutated_model(random, seeds, CONTENTS_1, saved_model_1())
-
-
 def mutated_model(random: Random, seeds: Sequence[bytes]) -> bytes:
-    return _mutated_model(random, seeds, CONTENTS, saved_model())
-
-
-def _mutated_model(
-    random: Random, seeds: Sequence[bytes], contents: Sequence[str], saved: list[bytes]
-) -> bytes:
+    saved = saved_model()
     data = random.choice(seeds)
     which, content = data[:1], data[1:]
-    if random.random() < 0.2 or which[0] >= len(contents):
+    if random.random() < 0.2 or which[0] >= len(CONTENTS):
         return which + mutated(random, content, [seed[1:] for seed in seeds])
-    if contents[which[0]] in {ABOUT, CASING}:
+    if CONTENTS[which[0]] in {MODEL_JSON, CASING}:
         return which + mutated_json(random, json.loads(saved[which[0]]))
     return which + _mutated_array(random, np.load(io.BytesIO(saved[which[0]])))
 
@@ -211,13 +191,9 @@ def _mutated_array(random: Random, array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def check_model_1(data: bytes, folder: Path) -> None:
-    use(LanguageModel.load(_put(data, folder, CONTENTS_1, saved_model_1())))
-
-
 def check_model(data: bytes, folder: Path) -> None:
     """Refused, or as it was; and with checksums that somebody forged, refused or harmless."""
-    place = _put(data, folder, CONTENTS, saved_model())
+    place = _put(data, folder)
     _forge_checksums(place)
     try:
         forged = LanguageModel.load(place)
@@ -225,13 +201,13 @@ def check_model(data: bytes, folder: Path) -> None:
         forged = None
     if forged is not None:
         use(forged, forged=True)
-    use(LanguageModel.load(_put(data, folder, CONTENTS, saved_model())))
+    use(LanguageModel.load(_put(data, folder)))
 
 
-def _put(data: bytes, folder: Path, contents: Sequence[str], saved: list[bytes]) -> Path:
+def _put(data: bytes, folder: Path) -> Path:
     place = folder / "model"
     place.mkdir(exist_ok=True)
-    for at, (name, content) in enumerate(zip(contents, saved, strict=True)):
+    for at, (name, content) in enumerate(zip(CONTENTS, saved_model(), strict=True)):
         (place / name).unlink(missing_ok=True)  # it may be mapped into memory
         (place / name).write_bytes(data[1:] if data[:1] == bytes([at]) else content)
     return place
@@ -240,7 +216,7 @@ def _put(data: bytes, folder: Path, contents: Sequence[str], saved: list[bytes])
 def _forge_checksums(place: Path) -> None:
     """Let `model.json` say what is there, as far as there is anything."""
     try:
-        about = json.loads((place / ABOUT).read_bytes())
+        about = json.loads((place / MODEL_JSON).read_bytes())
         for name in about["crc32"]:
             content = (
                 (place / name).read_bytes()
@@ -251,12 +227,11 @@ def _forge_checksums(place: Path) -> None:
         text = json.dumps(about)
     except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return
-    (place / ABOUT).unlink()
-    (place / ABOUT).write_text(text)
+    (place / MODEL_JSON).unlink()
+    (place / MODEL_JSON).write_text(text)
 
 
 def targets() -> Iterator[Target]:
     """Models."""
     yield Target("arpa", 100, made_arpa, check_arpa)
-    yield Target("model", 15, made_model_1, check_model_1, mutated_model_1)
-    yield Target("packed-model", 15, made_model, check_model, mutated_model)
+    yield Target("model", 15, made_model, check_model, mutated_model)

@@ -21,11 +21,11 @@ from bayesgram.errors import BayesgramError
 from bayesgram.lm.export import release_table
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.private.counts import MAX_COUNT
-from bayesgram.private.counts_io import COLUMNS, COUNTS, META, load_counts, save_counts
+from bayesgram.private.counts_io import COLUMNS, COUNTS_FILE, META_FILE, load_counts, save_counts
 from bayesgram.private.counts_on_disk import open_counts
 from bayesgram.public.public_rows import rows_path
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.release import CARD, DISTRIBUTION, Release
+from bayesgram.releases.release import CARD_FILE, DISTRIBUTION_FILE, Release
 from bayesgram.reports.report import PrivatePart, page
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer
@@ -174,7 +174,7 @@ def check_vocabulary(data: bytes, folder: Path) -> None:
         "other sources than in the file",
     )
     columns = [table[name].to_pylist() for name in names or ["count"]]
-    must(found.by_source.tolist() == columns, "other counts than in the file")
+    must(found.counts_by_source.tolist() == columns, "other counts than in the file")
     exact = mixed(columns, table["ngram"].to_pylist()) if names else columns[0]
     near = (
         abs(count - value) <= 0.5 + float(value) * 1e-14
@@ -189,7 +189,7 @@ def check_vocabulary(data: bytes, folder: Path) -> None:
         "saved and loaded, its counts are others",
     )
     must(np.isfinite(found.prior).all(), "a prior that is no number")
-    must(0 <= found.unreachable <= len(found), "impossible: so many are never found")
+    must(0 <= found.unreachable_count <= len(found), "impossible: so many are never found")
     list(found.matcher.match([(pa.array([b"a b c. c"], pa.large_binary()), np.zeros(1, np.int32))]))
 
 
@@ -212,8 +212,8 @@ def saved_counts() -> tuple[bytes, bytes]:
         pq.write_table(pa.table(counts_columns()), Path(folder) / "made.parquet")
         counts = load_counts(Path(folder) / "made.parquet", vocabulary_size=SIZE)
         save_counts(counts, vocabulary(), Path(folder) / "counts")
-        return (Path(folder) / "counts" / COUNTS).read_bytes(), (
-            Path(folder) / "counts" / META
+        return (Path(folder) / "counts" / COUNTS_FILE).read_bytes(), (
+            Path(folder) / "counts" / META_FILE
         ).read_bytes()
 
 
@@ -306,8 +306,8 @@ def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
 def check_meta(data: bytes, folder: Path) -> None:
     place = folder / "counts"
     place.mkdir(exist_ok=True)
-    (place / COUNTS).write_bytes(saved_counts()[0])
-    (place / META).write_bytes(data)
+    (place / COUNTS_FILE).write_bytes(saved_counts()[0])
+    (place / META_FILE).write_bytes(data)
     counts = load_counts(place, vocabulary_size=SIZE)
     must(len(counts.users) == 5, "users were lost")
     must(isinstance(counts.vocabulary_fingerprint, str), "a fingerprint that is none")
@@ -335,12 +335,12 @@ def saved_releases() -> list[tuple[bytes, bytes]]:
         ]
         for number, (_, release) in enumerate(made):
             release.save(Path(folder) / str(number))
-            card = json.loads((Path(folder) / str(number) / CARD).read_text(encoding="utf-8"))
+            card = json.loads((Path(folder) / str(number) / CARD_FILE).read_text(encoding="utf-8"))
             del card["distribution"]  # or no other table would be looked at
             found.append(
                 (
                     json.dumps(card).encode(),
-                    (Path(folder) / str(number) / DISTRIBUTION).read_bytes(),
+                    (Path(folder) / str(number) / DISTRIBUTION_FILE).read_bytes(),
                 )
             )
     return found
@@ -349,8 +349,8 @@ def saved_releases() -> list[tuple[bytes, bytes]]:
 def put_release(folder: Path, card: bytes, distribution: bytes) -> Path:
     place = folder / "release"
     place.mkdir(exist_ok=True)
-    (place / CARD).write_bytes(card)
-    (place / DISTRIBUTION).write_bytes(distribution)
+    (place / CARD_FILE).write_bytes(card)
+    (place / DISTRIBUTION_FILE).write_bytes(distribution)
     return place
 
 
@@ -366,7 +366,7 @@ def check_release(place: Path, *, thoroughly: bool) -> None:
     must(again.ngrams.equals(release.ngrams), "saved and loaded, the n-grams are others")
     for one, other in (
         (release.probabilities, again.probabilities),
-        (release.deviations, again.deviations),
+        (release.probability_std, again.probability_std),
     ):
         must(
             (one is None) == (other is None) and (one is None or np.array_equal(one, other)),
@@ -411,7 +411,7 @@ def mutated_distribution(random: Random, seeds: Sequence[bytes]) -> bytes:
 def check_distribution(data: bytes, folder: Path) -> None:
     number = zlib.crc32(data)
     place = put_release(folder, saved_releases()[number % 3][0], data)
-    if not says_too_much(place / DISTRIBUTION):
+    if not says_too_much(place / DISTRIBUTION_FILE):
         check_release(place, thoroughly=number % 20 == 0)
 
 

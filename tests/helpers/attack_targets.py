@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.audit.findings import Target
+from bayesgram.audit.findings import AuditTarget
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.posterior import Posterior
@@ -29,7 +29,7 @@ def zipf_counts(users=2000, size=600, seed=3):
 def make_target(mechanism, matrix=None, budget=CLAIM):
     matrix = zipf_counts() if matrix is None else matrix
     public = 10_000 // np.arange(1, matrix.shape[1] + 1)
-    return Target(
+    return AuditTarget(
         mechanism,
         reference_paper.make_user_counts(matrix),
         reference_paper.make_vocabulary(public),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bayesgram.cli.app import command_line
-from bayesgram.cli.console import as_options
+from bayesgram.cli.console import format_argument
 from bayesgram.errors import BayesgramError
 from helpers import fork_server
 
@@ -48,4 +48,4 @@ def expect_refusal(*arguments, cwd, code=2, secret="\0"):
         run_in_process(*arguments, cwd=cwd)
     assert caught.value.exit_code == code, caught.value
     assert secret not in str(caught.value)
-    return as_options(str(caught.value))
+    return caught.value.render(format_argument)

@@ -7,7 +7,7 @@ from bayesgram.io import read_records
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText, Settings
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.candidates import CandidateRounds
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -36,7 +36,7 @@ def make_vocabulary():
     return Vocabulary(ngrams, np.arange(len(ngrams), 0, -1) * 100, 3, Tokenizer())
 
 
-PUBLIC = PublicText.of(make_vocabulary())
+PUBLIC = PublicTextModel.from_vocabulary(make_vocabulary())
 
 
 def make_table(said):

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from bayesgram.audit.evaluation import text_quality
+from bayesgram.audit.text_evaluation import evaluate_model
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.paper.harness import Data
+from bayesgram.paper.harness import ExperimentData
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.private.clipping import Coordinates, LostWords, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
@@ -139,14 +139,19 @@ def clipping(vocabulary, counts):
 def crowd():
     people = Crowd(users=30, size=50, sentences=300, personas=2, pool=1)
     counts = people.counts()
-    part = Data(counts, people.vocabulary, 30, "made").fewer_users(15).smaller_vocabulary(20).counts
+    part = (
+        ExperimentData(counts, people.vocabulary, 30, "made")
+        .subsample_users(15)
+        .truncate_vocabulary(20)
+        .counts
+    )
     return [digest(each.starts, each.ngrams, each.counts) for each in (counts, part)]
 
 
 def language_model():
     model = LanguageModel.from_release(make_release(TABLE))
     rows = pa.array([b"a b \xc3\xa9 abc", b"abc zebra a", b"b"], pa.large_binary())
-    quality = text_quality(model, {"": [rows]}).to_json()
+    quality = evaluate_model(model, {"": [rows]}).to_json()
     best = [(each.word, rounded([each.probability])) for each in model.predict(["a"], 4)]
     other = LanguageModel.from_release(make_release({("a", "b", "c"): 3.0, ("b", "é"): 2.0}))
     mixed = rounded(

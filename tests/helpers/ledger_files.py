@@ -1,7 +1,6 @@
-"""Ledgers that tests share: edited past their triggers, and written as older versions did."""
+"""Ledgers that tests share: made anew, or edited past their triggers."""
 
 import sqlite3
-from contextlib import closing
 
 from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import Spend
@@ -36,29 +35,3 @@ def edit_ledger(path, *statements):
         + ";"
     )
     connection.close()
-
-
-def as_format(version, path):
-    """What was written then: the tables of that format, and a header and entries hashed under it."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    header = dict(connection.execute("SELECT * FROM header").fetchone())
-    rows = [dict(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
-    connection.close()
-    header["format"] = version
-    header["genesis"] = header["last_hash"] = ledger_io.hash_row(
-        {name: header[name] for name in ledger_io.GENESIS_COLUMNS}
-    )
-    for row in rows:
-        assert row.pop("failure") in {None, "0.0"}
-        row["previous"] = header["last_hash"]
-        row["hash"] = header["last_hash"] = ledger_io.hash_row(
-            {k: v for k, v in row.items() if k != "hash"}
-        )
-    path.unlink()
-    with closing(ledger_io.new_database(version)) as made:
-        ledger_io.insert(made, "header", header)
-        for row in rows:
-            ledger_io.insert(made, "entries", row)
-        path.write_bytes(made.serialize())
-    return Ledger.open(path)

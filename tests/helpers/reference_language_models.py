@@ -2,15 +2,13 @@
 definitions say.
 """
 
-import json
 import math
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from bayesgram.lm.estimate import END_PROBABILITY, LEAST, LOST, LOST_BESIDE_MEASURED
-from bayesgram.lm.files import FORMAT_1_ARRAYS as ARRAYS_1
+from bayesgram.lm.estimate import END_PROBABILITY, KAPPA, KAPPA_MEASURED, MIN_LEFTOVER_SHARE
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card
 from bayesgram.releases.release import Release
@@ -61,28 +59,11 @@ def tables(draw, *, orders=None, boundaries=None):
 
 
 def plain_arrays(model):
-    """A model as format 1 has it."""
+    """Return what a model consists of, as arrays to compare."""
     trie = model.trie
-    ranked = np.argsort(-trie.log_probability[trie.nodes(1)], kind="stable").astype(np.int32)
-    ends = trie.words.ends.astype(np.int64)
-    own = {"word_bytes": trie.words.data, "word_ends": ends, "ranked": ranked}
-    return {name: own[name] if name in own else getattr(trie, name) for name in ARRAYS_1}
-
-
-def save_format_1(model, folder):
-    """A model folder as 0.1 wrote it."""
-    folder.mkdir()
-    for name, array in plain_arrays(model).items():
-        np.save(folder / f"{name}.npy", array)
-    about = {
-        "format": 1,
-        "order": model.order,
-        "ngrams": model.sizes,
-        "tokenizer": model.tokenizer.name,
-    }
-    (folder / "model.json").write_text(
-        json.dumps({**about, "about": model.about, "written_by": "bayesgram 0.1.0"})
-    )
+    names = ("level_starts", "word", "first_child", "suffix", "log_probability", "log_backoff")
+    arrays = {name: getattr(trie, name) for name in names}
+    return {"word_bytes": trie.words.data, "word_ends": trie.words.ends} | arrays
 
 
 class ReferenceModel:
@@ -113,7 +94,7 @@ class ReferenceModel:
         counts = [
             count for ngram, count in self.expected.items() if len(ngram) == order and count > 0
         ]
-        kappa = LOST_BESIDE_MEASURED if order == 1 or order - 1 in measured else LOST
+        kappa = KAPPA_MEASURED if order == 1 or order - 1 in measured else KAPPA
         return kappa * (sum(map(math.sqrt, counts)) / len(counts)) ** 2
 
     def unexplained(self, ngram):
@@ -128,7 +109,7 @@ class ReferenceModel:
         counts = {word: self.unexplained((word,)) for word in self.words if word != START}
         known = sum(counts.values())
         counts[UNKNOWN] = max(
-            self.lost[1] * sum(count > 0 for count in counts.values()), LEAST * known
+            self.lost[1] * sum(count > 0 for count in counts.values()), MIN_LEFTOVER_SHARE * known
         )
         total = sum(counts.values())
         has_end = counts[END] > 0
@@ -144,7 +125,7 @@ class ReferenceModel:
             seen = [ngram for ngram in ngrams if ngram[:-1] == context]
             table = self.expected[context] - sum(self.expected[ngram] for ngram in seen)
             own = sum(self.unexplained(ngram) for ngram in seen)
-            leftover = max(table, self.lost[order] * len(seen), LEAST * own)
+            leftover = max(table, self.lost[order] * len(seen), MIN_LEFTOVER_SHARE * own)
             for ngram in seen:
                 self.p[ngram] = self.unexplained(ngram) / (own + leftover)
             self.bow[context] = (1 - sum(self.p[ngram] for ngram in seen)) / (
@@ -178,7 +159,7 @@ def all_probabilities(model):
 
     def after(context):
         found, factor = {}, 0.0
-        node = trie.state(np.array(context, np.int32))
+        node = trie.find_state(np.array(context, np.int32))
         while True:
             first, last = (
                 (1, 1 + len(trie.words)) if node == 0 else trie.first_child[node : node + 2]

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from bayesgram.lm.estimate import words_of
+from bayesgram.lm.packed import Words
 from bayesgram.lm.search import SENTENCE_END
-from bayesgram.lm.trie import connect
+from bayesgram.lm.trie import build_trie
 
 
 class ReferenceTrie:
@@ -54,7 +54,7 @@ class ReferenceTrie:
 
 def make_word_list(size):
     names = sorted({b"<s>", b"</s>", b"<unk>", *(f"w{at:x}".encode() for at in range(size))})
-    return words_of(pa.array(names, pa.large_binary()))
+    return Words.from_array(pa.array(names, pa.large_binary()))
 
 
 def add_prefixes_and_suffixes(rows, words):
@@ -84,7 +84,7 @@ def make_trie(seed, order, size, ngrams):
         np.round(rng.normal(size=len(rows)), 2).astype(np.float32).astype(float)
         for rows in levels[:-1]
     ]
-    return connect(levels, words, logs, backoffs), ReferenceTrie(levels, logs, backoffs), levels
+    return build_trie(levels, words, logs, backoffs), ReferenceTrie(levels, logs, backoffs), levels
 
 
 models = st.builds(

@@ -43,7 +43,7 @@ def select_ngrams(sources, size):
     )[:size]
 
 
-def mix_counts(counts):
+def mix_counts_exactly(counts):
     """`count` of the n-grams of one order, from the counts of each source."""
     sums = [sum(own) for own in counts]
     there = [k for k, total in enumerate(sums) if total]

@@ -34,6 +34,8 @@ from helpers.synthetic_measurements import (
     simulate,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 @pytest.mark.parametrize("useless", [False, True])

@@ -10,9 +10,9 @@ from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.public.mixture import Source
+from bayesgram.public.mixture import SourceCounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.measurements import LOST_WORD, NGRAM
+from bayesgram.releases.measurements import CLIPPED_WORD, NGRAM
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import reference_paper
@@ -35,10 +35,12 @@ def several():
         f"w{i % 10} w{i // 10} w{i % 3}" for i in range(SIZE - 10)
     ]
     sources = [
-        Source("wiki", 10_000 // np.arange(1, SIZE + 1)),
-        Source("talk", 50 * np.arange(1, SIZE + 1)),
+        SourceCounts("wiki", 10_000 // np.arange(1, SIZE + 1)),
+        SourceCounts("talk", 50 * np.arange(1, SIZE + 1)),
     ]
-    return Vocabulary.of_sources(pa.array(ngrams, pa.large_string()), sources, 3, Tokenizer())
+    return Vocabulary.from_source_counts(
+        pa.array(ngrams, pa.large_string()), sources, 3, Tokenizer()
+    )
 
 
 def crowd(vocabulary, users=3000):
@@ -64,18 +66,18 @@ def test_inference_from_the_file_alone_is_the_same_to_the_last_bit(
     made.save(tmp_path / "out")
     found = Release.load(tmp_path / "out")
     parts = [part for _, part in vocabulary.parts]
-    again = infer_orders([measured_again(found.measured, part) for part in parts], parts)
+    again = infer_orders([measured_again(found.measurements, part) for part in parts], parts)
     assert np.array_equal(np.concatenate([each.theta for each in again]), made.probabilities)
-    assert np.array_equal(np.concatenate([each.deviation for each in again]), made.deviations)
-    lost = found.measured.block(LOST_WORD, vocabulary.order)
+    assert np.array_equal(np.concatenate([each.deviation for each in again]), made.probability_std)
+    lost = found.measurements.block(CLIPPED_WORD, vocabulary.order)
     assert (lost is not None) == ("lost_norm" in made.card.details)
 
 
 def test_gaussian_keeps_its_counts():
     vocabulary = triples()
     made = release(crowd(vocabulary), vocabulary, Gaussian(), Budget(1.0, 1e-6), seed=3)
-    _, counts, noise = made.measured.ngrams(3)
+    _, counts, noise = made.measurements.ngrams(3)
     raised = np.maximum(counts, 1.0)
     assert np.array_equal(raised / raised.sum(), made.probabilities)
     assert (noise == made.card.details["noise_multiplier"] * 4.0).all()
-    assert made.measured.block(NGRAM, 3).texts.equals(vocabulary.ngrams)
+    assert made.measurements.block(NGRAM, 3).texts.equals(vocabulary.ngrams)

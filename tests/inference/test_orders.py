@@ -80,7 +80,7 @@ def two_orders(*, related=True, noise=60.0, seed=0, size=1500, words=120):
         noisy = 1e4 * truth + doubt * chance.standard_normal(truth.size)
         total = 1e4 + 5 * doubt * chance.standard_normal()
         measured.append(Measured(noisy, np.full(truth.size, doubt), total, 5 * doubt))
-    return measured, [part for _, part in vocabulary.parts], truths
+    return measured, [part for _, part in vocabulary.by_order], truths
 
 
 def kl(truth, theta):

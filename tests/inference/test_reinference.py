@@ -34,7 +34,7 @@ def test_with_the_same_vocabulary_it_is_the_same_answer(make, tmp_path):
     given = Release.load(tmp_path / "out")
     again = bg.infer(tmp_path / "out", vocabulary)
     assert np.array_equal(again.probabilities, given.probabilities)
-    assert np.array_equal(again.deviations, given.deviations)
+    assert np.array_equal(again.probability_std, given.probability_std)
     assert again.card.details["expected_counts"] == given.card.details["expected_counts"]
     again.save(tmp_path / "again")
     assert Release.load(tmp_path / "again").card.inferred["from"] == "out"
@@ -80,7 +80,7 @@ def test_public_text_matters_where_noise_hides_people(made):
     wrong = Vocabulary(triples().ngrams, np.arange(1, SIZE + 1), 3, Tokenizer())
     again = bg.infer(made, wrong)
     assert not np.allclose(again.probabilities, made.probabilities, rtol=0.01)
-    sure = made.deviations < 0.1 * made.probabilities
+    sure = made.probability_std < 0.1 * made.probabilities
     assert sure.any()
     assert np.allclose(again.probabilities[sure], made.probabilities[sure], rtol=0.4)
 
@@ -104,13 +104,13 @@ def test_n_grams_that_were_not_measured_stand_as_public_text_has_them(made):
     measured, rest = again.probabilities[:SIZE], again.probabilities[SIZE:]
     assert np.allclose(measured / measured.sum(), made.probabilities)
     assert rest[3] == pytest.approx(2 * rest[4], rel=0.05)  # 101 to 51, and no word lifts them
-    assert np.array_equal(again.deviations[SIZE:], rest)
+    assert np.array_equal(again.probability_std[SIZE:], rest)
     expected = again.card.details["expected_counts"]["3"]
     assert expected > made.card.details["expected_counts"]["3"]
 
 
 def test_what_was_measured_and_is_not_asked_for_is_taken_out_of_totals_and_words(made):
-    kept = made.measured
+    kept = made.measurements
     some = triples().taken(np.arange(40))
     noisy = measured_again(kept, some)
     _, counts, noise = kept.ngrams(3)
@@ -144,7 +144,7 @@ def test_a_gaussian_release_becomes_a_posterior():
     again = bg.infer(gaussian, triples())
     assert again.card.mechanism == "gaussian"
     assert again.probabilities.sum() == pytest.approx(1)
-    assert (again.deviations > 0).all()
+    assert (again.probability_std > 0).all()
 
 
 def test_what_can_not_be_inferred_from_is_refused(made, tmp_path):
@@ -162,6 +162,6 @@ def test_what_can_not_be_inferred_from_is_refused(made, tmp_path):
         bg.infer(made, other)
     with pytest.raises(UsageError, match="not a release folder"):
         bg.infer(tmp_path, triples())
-    old = replace(made, measured=None)
+    old = replace(made, measurements=None)
     with pytest.raises(UsageError, match="keeps no noisy measurements"):
         bg.infer(old, triples())

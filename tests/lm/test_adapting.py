@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
-from bayesgram.lm.adaptation import LEAST_RATIO, SHARE, STRENGTH, WordLifts
+from bayesgram.lm.adaptation import DEFAULT_SHARE, DEFAULT_STRENGTH, MIN_RATIO, WordLifts
 from bayesgram.lm.scoring import ModelScorer, perplexity
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card
@@ -82,7 +82,7 @@ def literal(vocabulary, release, scorer, table, strength, share, context):
     theta = dict(zip(release.ngrams.to_pylist(), release.probabilities, strict=True))
     pi = dict(zip(vocabulary.ngrams.to_pylist(), vocabulary.prior, strict=True))
     moved = {
-        w: p[w] * max(theta[w] / pi[w], LEAST_RATIO) ** strength if w in theta else p[w]
+        w: p[w] * max(theta[w] / pi[w], MIN_RATIO) ** strength if w in theta else p[w]
         for w in words
     }
     total = sum(moved.values())
@@ -104,7 +104,7 @@ def literal(vocabulary, release, scorer, table, strength, share, context):
     return {w: (1 - share) * moved[w] + share * q[w] / total for w in words}
 
 
-def model_of(table):
+def make_trie(table):
     return (
         None
         if table is None
@@ -117,7 +117,7 @@ def model_of(table):
 def test_equals_the_definition_and_adds_up_to_one(world, context):
     vocabulary, release, scorer, table, strength, share = world
     adapted = bg.adapt(
-        scorer, release, vocabulary, model=model_of(table), strength=strength, share=share
+        scorer, release, vocabulary, model=make_trie(table), strength=strength, share=share
     )
     ours = np.exp(adapted.log_probabilities([context, []])[0])
     assert ours.sum() == pytest.approx(1, abs=1e-9)
@@ -158,7 +158,7 @@ def test_perplexity_is_that_of_words_and_sentence_ends(world):
     ]
     events += [(["odd", "blue"], END), ([], "red"), (["red"], END)]
     logs = [
-        math.log(literal(vocabulary, release, scorer, None, STRENGTH, SHARE, h)[w])
+        math.log(literal(vocabulary, release, scorer, None, DEFAULT_STRENGTH, DEFAULT_SHARE, h)[w])
         for h, w in events
     ]
     assert adapted.perplexity(texts) == pytest.approx(math.exp(-sum(logs) / len(logs)), rel=1e-9)
@@ -177,7 +177,7 @@ def test_suggestions_are_words(world):
     adapted = bg.adapt(scorer, release, vocabulary)
     found = adapted.predict("Fish blue", 9)
     assert {each.word for each in found} == {"fish", "red", "blue"}
-    expected = literal(vocabulary, release, scorer, None, STRENGTH, SHARE, ["blue"])
+    expected = literal(vocabulary, release, scorer, None, DEFAULT_STRENGTH, DEFAULT_SHARE, ["blue"])
     assert [each.probability for each in found] == pytest.approx(
         sorted(expected[each.word] for each in found)[::-1]
     )
@@ -215,11 +215,11 @@ def test_words_of_several_sources_count_alike():
     release = bg.release(
         bg.count(users, vocabulary), vocabulary, bg.Posterior(), bg.Budget(4.0, 1e-6)
     )
-    lifts = WordLifts.of(release, vocabulary)
-    (place, part), *_ = vocabulary.parts
-    shares = [counts / counts.sum() for counts in part.by_source]
+    lifts = WordLifts.from_release(release, vocabulary)
+    (place, part), *_ = vocabulary.by_order
+    shares = [counts / counts.sum() for counts in part.counts_by_source]
     assert lifts.public == pytest.approx(np.mean(shares, axis=0), abs=0.1)
-    assert lifts.over(["c", "unheard"])[1] == 0
+    assert lifts.for_words(["c", "unheard"])[1] == 0
     assert lifts.logs.tolist() == pytest.approx(
         np.log(release.probabilities[place] / vocabulary.prior[place]).tolist()
     )
@@ -227,11 +227,11 @@ def test_words_of_several_sources_count_alike():
 
 def test_tuned_weights_are_the_best_of_all_near_them(world):
     vocabulary, release, scorer = world
-    model = model_of(
+    model = make_trie(
         {("red",): 4.0, ("fish",): 5.0, ("blue",): 2.0, ("red", "fish"): 4.0, ("blue", END): 2.0}
     )
     texts = ["red fish fish", "blue", "fish blue", "fish fish"] * 3
-    tuned = bg.tune(bg.adapt(scorer, release, vocabulary, model=model), texts)
+    tuned = bg.tune_adaptation(bg.adapt(scorer, release, vocabulary, model=model), texts)
     best = tuned.perplexity(texts)
     assert 0 < tuned.share < 1
     for strength in (tuned.strength - 0.1, tuned.strength, tuned.strength + 0.1):
@@ -240,8 +240,8 @@ def test_tuned_weights_are_the_best_of_all_near_them(world):
                 scorer, release, vocabulary, model=model, strength=max(strength, 0), share=share
             )
             assert near.perplexity(texts) >= best * (1 - 1e-9)
-    alone = bg.tune(bg.adapt(scorer, release, vocabulary), texts)
-    assert alone.share == SHARE
+    alone = bg.tune_adaptation(bg.adapt(scorer, release, vocabulary), texts)
+    assert alone.share == DEFAULT_SHARE
     assert alone.perplexity(texts) <= bg.adapt(scorer, release, vocabulary).perplexity(texts)
 
 
@@ -251,7 +251,7 @@ def test_text_that_is_like_the_scorer_asks_for_no_move(world):
     flat = Table(
         scorer.words, {name: [1e-6, 0.375, 0.125, 0.5 - 2e-6, 1e-6] for name in ("", "red", "blue")}
     )
-    assert bg.tune(bg.adapt(flat, release, vocabulary), like).strength < 0.2
+    assert bg.tune_adaptation(bg.adapt(flat, release, vocabulary), like).strength < 0.2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from bayesgram.errors import BayesgramError
-from bayesgram.lm.arpa import context_sums, read_arpa, write_arpa
+from bayesgram.lm.arpa import read_arpa, sum_contexts, write_arpa
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
@@ -67,7 +67,7 @@ def test_what_other_programs_write_is_read(tmp_path, change):
     model = read_arpa(path, tokenizer=Tokenizer("whitespace"))
     assert model.score(["a", "b"]) == pytest.approx(-0.39794 - 0.30103 - 1, abs=1e-6)
     assert model.tokenizer.name == "whitespace"
-    assert np.abs(context_sums(model.trie) - 1).max() < 1e-5
+    assert np.abs(sum_contexts(model.trie) - 1).max() < 1e-5
     assert model.about == {"imported_from": "model.arpa"}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.lm.language_model import MOST_CACHED, CaseCounter, LanguageModel
+from bayesgram.lm.language_model import MAX_CACHED_WORDS, CaseCounter, LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
 from helpers.reference_language_models import END, WORDS, all_probabilities, make_release, tables
@@ -19,7 +19,7 @@ from helpers.reference_language_models import END, WORDS, all_probabilities, mak
 FISH = {("red", "fish"): 8.0, ("blue", "fish"): 4.0, ("fish", "swim"): 6.0, ("don't", "swim"): 2.0}
 
 
-def model_of(table, tokenizer="words"):
+def make_trie(table, tokenizer="words"):
     return LanguageModel.from_release(make_release(table, tokenizer=tokenizer))
 
 
@@ -31,8 +31,8 @@ def model_of(table, tokenizer="words"):
 )
 @examples(60)
 def test_predictions_are_the_best_of_the_mixture(table, context, weight, k):
-    model = model_of(table, "whitespace")
-    names = [word.decode() for word in model.trie.words.all()]
+    model = make_trie(table, "whitespace")
+    names = [word.decode() for word in model.trie.words.to_list()]
     numbers = [
         model.trie.special[0],
         *(names.index(word) if word in names else model.trie.special[2] for word in context),
@@ -52,7 +52,7 @@ def test_predictions_are_the_best_of_the_mixture(table, context, weight, k):
 
 
 def test_a_word_that_the_model_lacks_is_suggested_once_it_was_written():
-    model = model_of(FISH)
+    model = make_trie(FISH)
     assert "zanzibar" in [each.word for each in model.predict("I love Zanzibar. Red", 9, cache=0.3)]
     assert model.predict("I love Zanzibar. Red", 1, typed="Za", cache=0.1)[0].word == "zanzibar"
     assert model.predict("I love Zanzibar. Red", 1, typed="Za") == []
@@ -60,8 +60,8 @@ def test_a_word_that_the_model_lacks_is_suggested_once_it_was_written():
 
 
 def test_only_the_last_words_are_looked_at():
-    model = model_of(FISH)
-    text = "zanzibar " + "red fish " * (MOST_CACHED // 2)
+    model = make_trie(FISH)
+    text = "zanzibar " + "red fish " * (MAX_CACHED_WORDS // 2)
     assert "zanzibar" not in [each.word for each in model.predict(text, 20, cache=0.5)]
     assert "zanzibar" in [
         each.word for each in model.predict(text[: -len("red fish ")], 20, cache=0.5)
@@ -74,21 +74,21 @@ def test_a_share_out_of_range(weight):
         UsageError,
         match=r"^cache=.*: the share of the words of this text is from 0 to less than 1, such as 0\.15\.$",
     ):
-        model_of(FISH).predict("red", cache=weight)
+        make_trie(FISH).predict("red", cache=weight)
 
 
 def test_boundaries_in_a_text_are_no_words():
-    model = model_of(FISH, "whitespace")
+    model = make_trie(FISH, "whitespace")
     assert END not in [each.word for each in model.predict(["red"], 9, cache=0.5)]
 
 
 @pytest.mark.parametrize("typed", ["don'", "Don’", "DON'", "don"])
 def test_what_is_typed_is_folded_like_text(typed):
-    assert model_of(FISH).predict("", 1, typed=typed)[0].word == "don't"
+    assert make_trie(FISH).predict("", 1, typed=typed)[0].word == "don't"
 
 
 def test_capitals_where_they_belong():
-    model = model_of(FISH)
+    model = make_trie(FISH)
     assert [model.predict(text, 1, typed=typed, capitals=True)[0].word for text, typed in [
         ("", "r"), ("", ""), ("Red", ""), ("Fish swim. ", ""), ("red", "F"), ("red", "FI"), ("Fish swim. ", "D"),
     ]] == ["red", "Fish", "fish", "Fish", "Fish", "FISH", "Don't"]  # fmt: skip
@@ -111,7 +111,7 @@ def test_capitals_where_they_belong():
     ],
 )
 def test_a_keyboard_goes_on_with_what_is_typed(text, word):
-    assert model_of(FISH).suggest(text, 1)[0].word == word
+    assert make_trie(FISH).suggest(text, 1)[0].word == word
 
 
 def test_names_are_written_as_in_public_text(tmp_path):
@@ -127,7 +127,7 @@ def test_names_are_written_as_in_public_text(tmp_path):
     )
     assert counter.casing() == {"mcfish": "McFish"}
     assert counter.casing(["red"]) == {}
-    model = replace(model_of(FISH | {("mcfish", "swim"): 9.0}), casing=counter.casing())
+    model = replace(make_trie(FISH | {("mcfish", "swim"): 9.0}), casing=counter.casing())
     model.save(tmp_path / "model")
     read = LanguageModel.load(tmp_path / "model")
     assert read.casing == model.casing
@@ -176,16 +176,20 @@ def test_emoji_and_emoticons_are_suggested():
     vocabulary = bg.Vocabulary.from_public(
         pa.table({"text": texts}), order=(1, 2), size=99, tokenizer=Tokenizer("messages")
     )
-    assert vocabulary.unreachable == 0
+    assert vocabulary.unreachable_count == 0
     model = LanguageModel.from_counts(vocabulary.ngrams, vocabulary.counts, vocabulary.tokenizer)
     assert {each.word for each in model.predict("See you", 3)} == {":)", ":-)", "❤"}
     assert model.suggest("Love it ", 1)[0].word == "👍🏽"
     assert model.predict("See you", 2, typed=":-")[0].word == ":-)"
     assert (
-        bg.Vocabulary(pa.array(["a :D B"]), np.array([1]), 3, Tokenizer("messages")).unreachable
+        bg.Vocabulary(
+            pa.array(["a :D B"]), np.array([1]), 3, Tokenizer("messages")
+        ).unreachable_count
         == 1
     )
     assert (
-        bg.Vocabulary(pa.array(["a :D >;-P"]), np.array([1]), 3, Tokenizer("messages")).unreachable
+        bg.Vocabulary(
+            pa.array(["a :D >;-P"]), np.array([1]), 3, Tokenizer("messages")
+        ).unreachable_count
         == 0
     )

@@ -10,7 +10,7 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.lm import neural
-from bayesgram.lm.neural import INSIDE, SENTENCE_ENDS, CausalScorer
+from bayesgram.lm.neural import SENTENCE_ENDS, WORD_CHARACTERS, CausalScorer
 
 WORDS = ["fish", "fishing", "red", "reddish", "don't", "a", "blue", "</s>"]
 
@@ -64,13 +64,13 @@ class Stub:
 class Random(CausalScorer):
     """A scorer whose network is a table of random numbers: without torch."""
 
-    def _read(self, context):
+    def _read_context(self, context):
         return random_row(self.tokenizer, context), None
 
-    def _after(self, context, _cache, nodes):
+    def _read_prefixes(self, context, _cache, nodes):
         for node in nodes:
             likely = random_row(self.tokenizer, [*context, *node.pieces])
-            yield likely @ self._kinds.columns[:, 0], likely[node.fan.pieces]
+            yield likely @ self._roles.columns[:, 0], likely[node.fan.pieces]
 
 
 def random_row(tokenizer, sequence):
@@ -135,7 +135,7 @@ def random_gpt2(cut):
 @pytest.fixture(params=[Random, CausalScorer], ids=["table", "gpt2"])
 def kind(request, monkeypatch):
     if request.param is Random:
-        monkeypatch.setattr(neural, "_torch", lambda: None)
+        monkeypatch.setattr(neural, "_import_torch", lambda: None)
     return request.param
 
 
@@ -181,7 +181,9 @@ def literal(made, words, context, most=None):
         if n and text.strip(" ") and text.lstrip(" ")[0] in SENTENCE_ENDS
     }
     ends -= firsts
-    on = {n for n, text in enumerate(texts) if n and (text[0].isalnum() or text[0] in INSIDE)}
+    on = {
+        n for n, text in enumerate(texts) if n and (text[0].isalnum() or text[0] in WORD_CHARACTERS)
+    }
     start = [
         0,
         *(
@@ -222,7 +224,7 @@ def test_of_a_context_longer_than_the_model_reads_the_end_is_read(made):
     places = made.model.config.max_position_embeddings = 64
     scorer = made.scorer(WORDS, least=0.0)
     context = ["a", "red", "fish", "reddish", "blue"] * 30
-    most = places - 1 - max(len(scorer._pieces(word)) for word in WORDS[:-1])
+    most = places - 1 - max(len(scorer._encode(word)) for word in WORDS[:-1])
     expected = literal(made, WORDS[:-1], context, most)
     found = np.exp(scorer.log_probabilities([context, ["red"]]))
     assert found[0].tolist() == pytest.approx(
@@ -242,8 +244,10 @@ def test_a_word_longer_than_the_model_reads(made):
 def test_a_model_that_remembers_nothing_reads_the_context_again(made, monkeypatch):
     contexts = [[], ["a", "blue", "fish"]]
     remembered = made.scorer(WORDS, least=0.0).log_probabilities(contexts)
-    read = made.kind._read
-    monkeypatch.setattr(made.kind, "_read", lambda self, context: (read(self, context)[0], None))
+    read = made.kind._read_context
+    monkeypatch.setattr(
+        made.kind, "_read_context", lambda self, context: (read(self, context)[0], None)
+    )
     again = made.scorer(WORDS, least=0.0, batch=3).log_probabilities(contexts)
     assert np.exp(again) == pytest.approx(np.exp(remembered), rel=1e-4, abs=1e-9)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.lm.arpa import context_sums, read_arpa, write_arpa
-from bayesgram.lm.interpolation import interpolate, likeliest_weights, tune_weights
+from bayesgram.lm.arpa import read_arpa, sum_contexts, write_arpa
+from bayesgram.lm.interpolation import fit_mixture_weights, interpolate, maximise_likelihood
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.packed import is_consistent
 from bayesgram.text.tokenizer import Tokenizer
@@ -31,12 +31,12 @@ WORDS_OF_ARPA = ("a", "b", END, UNKNOWN)
 TEXT = "red fish swim . blue fish swim . a cat"
 
 
-def model_of(table):
+def make_trie(table):
     return LanguageModel.from_release(make_release(table))
 
 
 def names(model):
-    return [word.decode() for word in model.trie.words.all()]
+    return [word.decode() for word in model.trie.words.to_list()]
 
 
 class Mixture:
@@ -99,24 +99,24 @@ def check(models, weights):
     mixed, reference = interpolate(models, weights), Mixture(models, weights)
     words = names(mixed)
     assert {*words} == {*reference.words, START}
-    assert is_consistent(mixed.trie.searched)
-    assert np.abs(context_sums(mixed.trie) - 1).max() < 1e-6
+    assert is_consistent(mixed.trie.for_scoring)
+    assert np.abs(sum_contexts(mixed.trie) - 1).max() < 1e-6
     wanted = {
         tuple(names(model)[n] for n in row)
         for model in models
         for o in range(1, model.order + 1)
-        for row in model.trie.rows(o).tolist()
+        for row in model.trie.ngrams(o).tolist()
     }
     listed = {
         tuple(words[n] for n in row)
         for o in range(1, mixed.order + 1)
-        for row in mixed.trie.rows(o).tolist()
+        for row in mixed.trie.ngrams(o).tolist()
     }
     assert listed == wanted
     for order in range(1, mixed.order + 1):
         nodes = range(mixed.trie.nodes(order).start, mixed.trie.nodes(order).stop)
         after = {}
-        for node, row in zip(nodes, mixed.trie.rows(order).tolist(), strict=True):
+        for node, row in zip(nodes, mixed.trie.ngrams(order).tolist(), strict=True):
             *context, last = (words[number] for number in row)
             found = after.setdefault(tuple(context), reference.after(context))
             assert math.fsum(found.values()) == pytest.approx(1, abs=1e-5)
@@ -132,7 +132,7 @@ def check(models, weights):
 )
 @examples(60)
 def test_mixed_is_what_the_definition_says(several, raw):
-    models = [model_of(table) for table in several]
+    models = [make_trie(table) for table in several]
     assume(overlap(models))
     weights = np.array(raw[: len(models)]) / sum(raw[: len(models)])
     check(models, weights)
@@ -165,15 +165,15 @@ def arpa_with_unknown(path, probabilities, after_unknown):
 def test_unknown_words_as_contexts_and_predictions(tmp_path):
     """A model of another tool may have n-grams with <unk>: they stand for the words that only others have."""
     foreign = arpa_with_unknown(tmp_path / "a.arpa", (0.5, 0.2, 0.1, 0.2), (0.1, 0.3, 0.2, 0.4))
-    ours = model_of({("a", "c"): 3.0, ("c", "b"): 2.0, ("c", "c"): 1.0, ("a", "b"): 1.0})
+    ours = make_trie({("a", "c"): 3.0, ("c", "b"): 2.0, ("c", "c"): 1.0, ("a", "b"): 1.0})
     mixed = check([foreign, ours], [0.7, 0.3])
     assert mixed.sizes[1] == 9
 
 
 def test_order_of_models_and_scale_of_weights_change_nothing():
     one, two = (
-        model_of({("a", "b"): 3.0, ("b", "c", "a"): 1.0}),
-        model_of({("a", "b", "d"): 3.0, ("b", "c"): 1.0}),
+        make_trie({("a", "b"): 3.0, ("b", "c", "a"): 1.0}),
+        make_trie({("a", "b", "d"): 3.0, ("b", "c"): 1.0}),
     )
     mixed = [interpolate([one, two], [3, 1]), interpolate([two, one], [0.25, 0.75])]
     for sentence in product(("a", "b", "d", "zzz"), repeat=3):
@@ -186,7 +186,7 @@ def test_order_of_models_and_scale_of_weights_change_nothing():
 @given(tables())
 @examples(20)
 def test_a_model_mixed_with_itself_is_itself(table):
-    model = model_of(table)
+    model = make_trie(table)
     assume(len(model.trie.words) > 3)
     assume(
         max(table.values()) < 1e14 * min(table.values())
@@ -199,7 +199,7 @@ def test_a_model_mixed_with_itself_is_itself(table):
 def test_em_climbs_to_the_best_weights():
     rng = np.random.default_rng(5)
     likelihoods = rng.random((400, 2)) * [0.3, 1.0]
-    weights = likeliest_weights(likelihoods)
+    weights = maximise_likelihood(likelihoods)
     at = {
         share: np.log(likelihoods @ [share, 1 - share]).mean() for share in np.linspace(0, 1, 201)
     }
@@ -215,9 +215,9 @@ def test_tuned_weights_find_the_text_they_are_tuned_by():
         pa.array(["green cat", "cat swim", "blue cat"]), [5, 5, 3], Tokenizer("whitespace")
     )
     rows = pa.array([b"red fish swim", b"blue fish swim"] * 5, pa.large_binary())
-    weights = tune_weights([near, far], [rows])
+    weights = fit_mixture_weights([near, far], [rows])
     assert weights[0] > 0.9
-    assert tune_weights([far, near], [rows]) == pytest.approx(weights[::-1], abs=1e-5)
+    assert fit_mixture_weights([far, near], [rows]) == pytest.approx(weights[::-1], abs=1e-5)
     tuned = interpolate([near, far], weights)
     assert tuned.perplexity(["red fish swim"] * 2) < interpolate([near, far]).perplexity(
         ["red fish swim"] * 2
@@ -228,8 +228,8 @@ def test_tuned_weights_find_the_text_they_are_tuned_by():
 def test_weights_are_tuned_on_the_mixture_that_is_made():
     """With one model for each column: what EM sees is what the reference says of each word."""
     one, two = (
-        model_of({("a", "b"): 3.0, ("b", "c"): 1.0}),
-        model_of({("a", "d"): 3.0, ("d", "c"): 1.0}),
+        make_trie({("a", "b"): 3.0, ("b", "c"): 1.0}),
+        make_trie({("a", "d"): 3.0, ("d", "c"): 1.0}),
     )
     reference = Mixture([one, two], [0.5, 0.5])
     sentence = ["a", "d", "c", "b", "zzz", "a"]
@@ -237,20 +237,22 @@ def test_weights_are_tuned_on_the_mixture_that_is_made():
     for at, word in enumerate([*sentence, END]):
         if word != "zzz":
             rows.append([reference.part(k, [START, *sentence[:at]])[word] for k in range(2)])
-    found = tune_weights([one, two], [pa.array([" ".join(sentence).encode()], pa.large_binary())])
-    assert found == pytest.approx(likeliest_weights(np.array(rows)), abs=1e-4)
+    found = fit_mixture_weights(
+        [one, two], [pa.array([" ".join(sentence).encode()], pa.large_binary())]
+    )
+    assert found == pytest.approx(maximise_likelihood(np.array(rows)), abs=1e-4)
 
 
 @pytest.mark.parametrize("weights", [[1], [1, 2, 3], [[1, 2]]])
 def test_a_weight_for_each_model(weights):
-    model = model_of({("a", "b"): 1.0})
+    model = make_trie({("a", "b"): 1.0})
     with pytest.raises(UsageError, match=r"^weights: \d for 2 models; give one for each\.$"):
         interpolate([model, model], weights)
 
 
 @pytest.mark.parametrize("weights", [[-1, 2], [0, 0], [math.nan, 1], [math.inf, 1]])
 def test_weights_out_of_range(weights):
-    model = model_of({("a", "b"): 1.0})
+    model = make_trie({("a", "b"): 1.0})
     with pytest.raises(
         UsageError, match=r"^weights=[^:]*: each is a number from 0, and one is above 0\.$"
     ):
@@ -258,7 +260,7 @@ def test_weights_out_of_range(weights):
 
 
 def test_models_that_cannot_be_mixed():
-    model, other = model_of({("a", "b"): 1.0}), LanguageModel.from_counts(pa.array(["a b"]), [1])
+    model, other = make_trie({("a", "b"): 1.0}), LanguageModel.from_counts(pa.array(["a b"]), [1])
     with pytest.raises(
         UsageError,
         match=r"^the models cut text in different ways \(whitespace; words\); mix those of",
@@ -269,11 +271,11 @@ def test_models_that_cannot_be_mixed():
     with pytest.raises(
         UsageError, match=r"^model 1 has no word in common with the others: they can't be about one"
     ):
-        interpolate([model, model_of({("x", "y"): 1.0})])
+        interpolate([model, make_trie({("x", "y"): 1.0})])
     with pytest.raises(
         BayesgramError, match=r"^the text to tune by has no words that a model knows; give other"
     ):
-        tune_weights([model, model], [pa.array([b""], pa.large_binary())])
+        fit_mixture_weights([model, model], [pa.array([b""], pa.large_binary())])
 
 
 def test_boundaries_are_no_other_way_to_cut():
@@ -283,7 +285,7 @@ def test_boundaries_are_no_other_way_to_cut():
 
 
 def test_names_of_all_models_are_written_as_the_first_one_says():
-    one, two = model_of({("a", "b"): 1.0}), model_of({("a", "c"): 1.0})
+    one, two = make_trie({("a", "b"): 1.0}), make_trie({("a", "c"): 1.0})
     mixed = interpolate(
         [replace(one, casing={"a": "A"}), replace(two, casing={"a": "Á", "c": "C"})]
     )
@@ -292,8 +294,8 @@ def test_names_of_all_models_are_written_as_the_first_one_says():
 
 def test_kenlm_agrees(tmp_path):
     kenlm = pytest.importorskip("kenlm", reason="KenLM is not installed: it is built from source")
-    one = model_of({("a", "b", "c"): 3.0, ("b", "c", END): 1.0, (START, "a", "b"): 2.0})
-    two = model_of({("a", "b"): 3.0, ("b", "é"): 1.0, ("c",): 7.0, (START, "a"): 2.0})
+    one = make_trie({("a", "b", "c"): 3.0, ("b", "c", END): 1.0, (START, "a", "b"): 2.0})
+    two = make_trie({("a", "b"): 3.0, ("b", "é"): 1.0, ("c",): 7.0, (START, "a"): 2.0})
     mixed = interpolate([one, two], [0.4, 0.6])
     write_arpa(mixed, tmp_path / "mixed.arpa")
     judged = kenlm.Model(str(tmp_path / "mixed.arpa"))

@@ -111,10 +111,10 @@ def test_a_public_model_moved_by_a_release(texts, tmp_path):
     table = pa.table({"text": texts.cast(pa.large_string())})
     choice = {"order": [1, 2, 3], "size": 300, "tokenizer": Tokenizer(boundaries=True)}
     public = PublicModel.from_public(Vocabulary.from_public(table, **choice), table)
-    model = public.moved_by(shaken(public.vocabulary, 1.0))
+    model = public.adapt_to(shaken(public.vocabulary, 1.0))
     sentences = [
-        [model.trie.words[number] for number in row] for row in model.trie.rows(3)[::97].tolist()
+        [model.trie.words[number] for number in row] for row in model.trie.ngrams(3)[::97].tolist()
     ]
     sentences = [[word for word in sentence if not word.startswith("<")] for sentence in sentences]
     judge(model, tmp_path / "whole.arpa", sentences)
-    judge(model.pruned(model.sizes[0] + 500), tmp_path / "small.arpa", sentences)
+    judge(model.prune(model.sizes[0] + 500), tmp_path / "small.arpa", sentences)

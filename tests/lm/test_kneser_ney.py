@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from bayesgram.errors import BayesgramError
 from bayesgram.lm import ngram_counts
 from bayesgram.lm.arpa import read_arpa, write_arpa
-from bayesgram.lm.kneser_ney import discounts_of, kneser_ney, packed_model
+from bayesgram.lm.kneser_ney import estimate_discounts, estimate_kneser_ney, pack_estimate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.packed import is_consistent
-from bayesgram.lm.pruning import Pruning, pruned
-from bayesgram.lm.trie import context_sums
+from bayesgram.lm.pruning import TextPruner, select_ngrams
+from bayesgram.lm.trie import sum_contexts
 from bayesgram.public.public_model import PublicModel, count_ngrams, model_words
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.synthetic.population import Population
@@ -77,7 +77,7 @@ def counted(rows, order, *, listed=KNOWN, tokenizer=CUT, memory=1 << 30):
     )
 
 
-class Literal:
+class ReferenceModel:
     """Chen and Goodman's formulas with dictionaries; `kept` are the n-grams of order 2 and more that a model keeps."""
 
     def __init__(self, rows, order, kept=None):
@@ -160,7 +160,7 @@ class Literal:
 
 def named(trie):
     """The n-grams of a trie with what it says of them."""
-    words = [each.decode() for each in trie.words.all()]
+    words = [each.decode() for each in trie.words.to_list()]
     found = {}
     for order in range(1, trie.order + 1):
         nodes = trie.nodes(order)
@@ -170,7 +170,7 @@ def named(trie):
             else [None] * (nodes.stop - nodes.start)
         )
         for row, p, weight in zip(
-            trie.rows(order).tolist(), trie.log_probability[nodes].tolist(), weights, strict=True
+            trie.ngrams(order).tolist(), trie.log_probability[nodes].tolist(), weights, strict=True
         ):
             found[tuple(words[number] for number in row)] = p, weight
     return found
@@ -188,16 +188,16 @@ def agrees(trie, literal):
             and len(literal.after[ngram]) < len(literal.words) - 1
         ):
             assert weight == pytest.approx(math.log10(literal.weight(ngram)), abs=1e-5)
-    assert is_consistent(trie.searched)
-    assert np.abs(context_sums(trie) - 1).max() < 1e-5
+    assert is_consistent(trie.for_scoring)
+    assert np.abs(sum_contexts(trie) - 1).max() < 1e-5
     return found
 
 
 @given(texts, st.integers(2, 6))
 @examples(120)
 def test_the_literal_reference(rows, order):
-    literal = Literal(rows, order)
-    found = agrees(kneser_ney(counted(rows, order)), literal)
+    literal = ReferenceModel(rows, order)
+    found = agrees(estimate_kneser_ney(counted(rows, order)), literal)
     assert set(found) == set(literal.counts) | {(word,) for word in literal.words}
 
 
@@ -206,17 +206,17 @@ def test_the_literal_reference(rows, order):
 def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
     text = counted(rows, order)
     keep = len(text.words) + extra
-    small = Pruning(text).model(keep)
+    small = TextPruner(text).build_model(keep)
     assert small.word.size - 1 == min(keep, text.size)
     kept = {ngram for ngram in named(small) if len(ngram) > 1}
-    agrees(small, Literal(rows, order, kept))
+    agrees(small, ReferenceModel(rows, order, kept))
 
 
 @given(texts, st.integers(2, 6))
 @examples(30)
 def test_a_size_that_all_fit_in_changes_nothing(rows, order):
     text = counted(rows, order)
-    whole, same = kneser_ney(text), Pruning(text).model(text.size)
+    whole, same = estimate_kneser_ney(text), TextPruner(text).build_model(text.size)
     assert named(whole) == named(same)
 
 
@@ -240,16 +240,16 @@ def test_tokenizers_with_and_without_boundaries_count_alike(rows, order):
 
 def test_discounts_of_few_counts_are_the_usual_ones():
     usual = [0.0, 0.5, 1.0, 1.5]
-    assert discounts_of([np.array([1, 1, 2, 4])]).tolist() == usual  # none of count 3
-    assert discounts_of([np.array([0, 0])]).tolist() == usual
+    assert estimate_discounts([np.array([1, 1, 2, 4])]).tolist() == usual  # none of count 3
+    assert estimate_discounts([np.array([0, 0])]).tolist() == usual
     assert (
-        discounts_of([np.repeat([1, 2, 3, 4], [10, 1, 9, 1])]).tolist() == usual
+        estimate_discounts([np.repeat([1, 2, 3, 4], [10, 1, 9, 1])]).tolist() == usual
     )  # D₂ would be below 0
-    assert discounts_of(iter([np.repeat([1, 2, 3], [10, 3, 1])]))[3] == 3.0  # as lmplz has it
+    assert estimate_discounts(iter([np.repeat([1, 2, 3], [10, 3, 1])]))[3] == 3.0  # as lmplz has it
 
 
 def test_more_ngrams_than_a_model_holds(monkeypatch):
-    monkeypatch.setattr(ngram_counts, "MOST_NODES", 10)
+    monkeypatch.setattr(ngram_counts, "MAX_NODES", 10)
     with pytest.raises(
         BayesgramError, match=r"11 n-grams: a model holds 10; give less text, or a smaller order\."
     ):
@@ -273,14 +273,14 @@ def same(ours, theirs):
 @given(texts, st.integers(2, 6), st.integers(1, 5), st.integers(1, 30))
 @examples(25)
 def test_some_rows_at_a_time_give_the_same_model(rows, order, few, extra):
-    whole = Pruning(counted(rows, order))
+    whole = TextPruner(counted(rows, order))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ngram_counts, "FEWEST_ROWS", few)
-        little = Pruning(counted(rows, order, memory=1))
-        keep = len(little.text.words) + extra
-        small, smaller = little.model(None), little.model(keep)
-    assert same(small, whole.model(None))
-    assert same(smaller, whole.model(keep))
+        patch.setattr(ngram_counts, "MIN_ROWS", few)
+        little = TextPruner(counted(rows, order, memory=1))
+        keep = len(little.counts.words) + extra
+        small, smaller = little.build_model(None), little.build_model(keep)
+    assert same(small, whole.build_model(None))
+    assert same(smaller, whole.build_model(keep))
 
 
 @pytest.mark.parametrize("order", [2, 3, 5])
@@ -288,40 +288,40 @@ def test_little_memory_gives_the_same_model(monkeypatch, messages, order):
     rows = [words for text in messages for words in Tokenizer().sentences(text)]
     listed = sorted({word for words in rows for word in words})[::2]  # every other word is unknown
     text = {"listed": listed, "tokenizer": Tokenizer(boundaries=True)}
-    whole = Pruning(counted(rows, order, **text))
+    whole = TextPruner(counted(rows, order, **text))
     spilled = []
     keep = ngrams_module.spill
     monkeypatch.setattr(ngrams_module, "SMALLEST", 1 << 12)
     monkeypatch.setattr(ngrams_module, "spill", lambda *them: (spilled.append(1), keep(*them)))
-    monkeypatch.setattr(ngram_counts, "FEWEST_ROWS", 700)
-    little = Pruning(counted(rows, order, **text, memory=1))
+    monkeypatch.setattr(ngram_counts, "MIN_ROWS", 700)
+    little = TextPruner(counted(rows, order, **text, memory=1))
     assert spilled
-    for size in (None, len(little.text.words) + 700):
-        assert same(little.model(size), whole.model(size))
+    for size in (None, len(little.counts.words) + 700):
+        assert same(little.build_model(size), whole.build_model(size))
 
 
 def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
-    """The same n-grams as by `pruning`, from a model whose lower orders count everything."""
+    """The same n-grams as by `pruning`, from a model whose lower orders count all_probabilities."""
     rows = [words for text in messages for words in Tokenizer().sentences(text)]
     text = counted(rows, 4, listed=sorted({word for words in rows for word in words})[::3])
-    keeping = Pruning(text)
-    judging = packed_model(keeping._judging_model, None)
+    keeping = TextPruner(text)
+    judging = pack_estimate(keeping._estimate_judging_model(), None)
     for size in (len(text.words) + 1, len(text.words) + 900, text.size - 1):
-        kept = [column.read(0, column.size) for column in keeping.kept(size)]
-        right = pruned(judging, size)
+        kept = [column.read(0, column.size) for column in keeping.select(size)]
+        right = select_ngrams(judging, size)
         assert sum(map(np.count_nonzero, kept)) == size
         assert all(map(np.array_equal, kept, right))
         assert not any(map(np.any, kept[len(right) :]))
 
 
 def test_nothing_is_left_on_disk_but_the_counts(messages):
-    keeping = Pruning(counted([text.split() for text in messages[:200]], 3, memory=1))
-    keeping.model(12)
-    files = len(list(keeping.text.folder.iterdir()))
+    keeping = TextPruner(counted([text.split() for text in messages[:200]], 3, memory=1))
+    keeping.build_model(12)
+    files = len(list(keeping.counts.folder.iterdir()))
     assert files
     for size in (10, 20, None):
-        keeping.model(size)
-    assert len(list(keeping.text.folder.iterdir())) == files
+        keeping.build_model(size)
+    assert len(list(keeping.counts.folder.iterdir())) == files
 
 
 def test_kenlm_reads_what_is_written_and_scores_the_same(tmp_path, messages):
@@ -330,7 +330,7 @@ def test_kenlm_reads_what_is_written_and_scores_the_same(tmp_path, messages):
     listed = sorted({word for words in rows for word in words})[::2]
     text = counted(rows[100:], 3, listed=listed, tokenizer=Tokenizer(boundaries=True))
     for keep in (None, len(text.words) + 500):
-        model = LanguageModel(Pruning(text).model(keep), Tokenizer())
+        model = LanguageModel(TextPruner(text).build_model(keep), Tokenizer())
         path = tmp_path / f"{keep}.arpa"
         write_arpa(model, path)
         judged = kenlm.Model(str(path))
@@ -356,7 +356,9 @@ def test_lmplz_estimates_the_same_model(tmp_path, messages, order):
     subprocess.run(command, check=True, capture_output=True)
     listed = sorted({word for words in rows for word in words})
     ours = named(
-        kneser_ney(counted(rows, order, listed=listed, tokenizer=Tokenizer(boundaries=True)))
+        estimate_kneser_ney(
+            counted(rows, order, listed=listed, tokenizer=Tokenizer(boundaries=True))
+        )
     )
     theirs = named(read_arpa(tmp_path / "theirs.arpa").trie)
     assert set(ours) == set(theirs)

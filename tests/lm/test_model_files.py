@@ -1,4 +1,4 @@
-"""Model folders: opened as they were saved, old ones too; damaged or forged ones refused, or harmless."""
+"""Model folders: opened as they were saved; damaged or forged ones refused, or harmless."""
 
 import json
 import zlib
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.errors import BayesgramError
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.files import ARRAYS, CASING, CONTENTS
 from bayesgram.lm.language_model import LanguageModel
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import make_release, plain_arrays, save_format_1, tables
+from helpers.reference_language_models import make_release, plain_arrays, tables
 
 FISH = {
     ("red", "fish"): 4.0,
@@ -30,7 +30,7 @@ DAMAGED = r"the model is damaged; export it again\.$"
 @pytest.fixture(params=[None, 4, 8], ids=["exact", "4 bits", "8 bits"])
 def model(request):
     made = LanguageModel.from_release(make_release(FISH, tokenizer="words"))
-    return made if request.param is None else made.quantised(request.param)
+    return made if request.param is None else made.quantise(request.param)
 
 
 def same(one, other):
@@ -44,7 +44,7 @@ def same(one, other):
 def test_what_is_opened_is_what_was_saved(tmp_path_factory, table, bits):
     folder = tmp_path_factory.mktemp("model") / "model"
     model = LanguageModel.from_release(make_release(table))
-    model = model if bits is None else model.quantised(bits)
+    model = model if bits is None else model.quantise(bits)
     model.save(folder)
     opened = LanguageModel.load(folder)
     assert same(opened, model)
@@ -87,17 +87,17 @@ def test_a_forged_casing(tmp_path, model, content):
         LanguageModel.load(tmp_path / "model")
 
 
-@given(tables())
-@examples(15)
-def test_a_model_of_format_1_is_the_same_model(tmp_path_factory, table):
-    folder = tmp_path_factory.mktemp("model") / "model"
-    model = LanguageModel.from_release(make_release(table))
-    save_format_1(model, folder)
-    opened = LanguageModel.load(folder)
-    assert same(opened, model)
-    opened.save(folder, force=True)  # over the old one, of which nothing stays
-    assert {path.name for path in folder.iterdir()} == set(CONTENTS) - {CASING}
-    assert same(LanguageModel.load(folder), model)
+@pytest.mark.parametrize(
+    ("number", "step"), [(1, "Make it anew with this version."), (3, "Use a newer one.")]
+)
+def test_another_format_is_refused_with_the_next_step(tmp_path, model, number, step):
+    model.save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": number}))
+    with pytest.raises(UsageError) as refused:
+        LanguageModel.load(tmp_path / "model")
+    expected = f"model: is a model of format {number}; this bayesgram reads 2. {step}"
+    assert str(refused.value).endswith(expected)
 
 
 def test_every_bit_counts(tmp_path, model):
@@ -134,7 +134,7 @@ def test_a_forged_model_is_refused_or_harmless(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("model") / "model"
     model = LanguageModel.from_release(make_release(FISH, tokenizer="words"))
     bits = data.draw(st.sampled_from([None, 4, 8]))
-    (model if bits is None else model.quantised(bits)).save(folder)
+    (model if bits is None else model.quantise(bits)).save(folder)
     name = data.draw(st.sampled_from([*ARRAYS]))
 
     def change(array):
@@ -180,7 +180,7 @@ def test_a_forged_model_is_refused_or_harmless(tmp_path_factory, data):
     ],
 )
 def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
-    LanguageModel.from_release(make_release(FISH)).quantised().save(tmp_path / "model")
+    LanguageModel.from_release(make_release(FISH)).quantise().save(tmp_path / "model")
     change_array(tmp_path / "model", name, change)
     with pytest.raises(BayesgramError, match=DAMAGED):
         LanguageModel.load(tmp_path / "model")
@@ -211,7 +211,7 @@ def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
     ],
 )
 def test_what_model_json_says_is_checked(tmp_path, path, value):
-    LanguageModel.from_release(make_release(FISH)).quantised().save(tmp_path / "model")
+    LanguageModel.from_release(make_release(FISH)).quantise().save(tmp_path / "model")
     about = tmp_path / "model" / "model.json"
     told = json.loads(about.read_text())
     place, *rest = path.split(".")
@@ -223,7 +223,7 @@ def test_what_model_json_says_is_checked(tmp_path, path, value):
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_cut_short_or_missing(tmp_path, name):
-    replace(LanguageModel.from_release(make_release(FISH)).quantised(), casing=WRITTEN).save(
+    replace(LanguageModel.from_release(make_release(FISH)).quantise(), casing=WRITTEN).save(
         tmp_path / "model"
     )
     path = tmp_path / "model" / name

@@ -1,4 +1,4 @@
-"""A public model moved by a release, against the formula word by word; and made smaller."""
+"""A public model apply_lifts by a release, against the formula word by word; and made prune."""
 
 import math
 from dataclasses import replace
@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
-from bayesgram.lm.estimate import smaller
-from bayesgram.lm.interpolation import BELIEVED, LARGEST, moved
+from bayesgram.lm.estimate import prune
+from bayesgram.lm.interpolation import LIFT_STRENGTH, MAX_EXPONENT, apply_lifts
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.lm.trie import NEVER
+from bayesgram.lm.trie import LOG_NEVER
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release
@@ -46,7 +46,7 @@ def release_of(vocabulary, counts):
 def contexts(trie):
     """Every context of the model as word numbers, the empty one too; none has </s> in it."""
     end = trie.special[1]
-    rows = [tuple(row) for order in range(1, trie.order) for row in trie.rows(order).tolist()]
+    rows = [tuple(row) for order in range(1, trie.order) for row in trie.ngrams(order).tolist()]
     return [(), *(row for row in rows if end not in row)]
 
 
@@ -54,7 +54,7 @@ def probability(trie, table, context, word):
     """P(w|h), by back-off."""
     found = table.get((*context, word))
     if found is not None:
-        return 0.0 if found[0] == NEVER else 10 ** found[0]
+        return 0.0 if found[0] == LOG_NEVER else 10 ** found[0]
     return 10 ** table.get(context, (0.0, 0.0))[1] * probability(trie, table, context[1:], word)
 
 
@@ -66,7 +66,7 @@ def as_table(trie):
             trie.log_backoff[nodes] if order < trie.order else np.zeros(nodes.stop - nodes.start)
         )
         values = zip(trie.log_probability[nodes].tolist(), backoffs.tolist(), strict=True)
-        table |= dict(zip(map(tuple, trie.rows(order).tolist()), values, strict=True))
+        table |= dict(zip(map(tuple, trie.ngrams(order).tolist()), values, strict=True))
     return table
 
 
@@ -96,18 +96,24 @@ def _implied(listed, table, ngram):
 def test_every_word_after_every_context_is_moved_as_the_formula_says(texts, seed):
     model = public_of({"text": texts}).mixture
     trie, chance = model.trie, np.random.default_rng(seed)
-    rows = [tuple(row) for order in range(1, trie.order + 1) for row in trie.rows(order).tolist()]
+    rows = [tuple(row) for order in range(1, trie.order + 1) for row in trie.ngrams(order).tolist()]
     rows = [row for row in rows if trie.special[0] not in row[-1:] and trie.special[2] not in row]
     listed = {row: float(chance.normal()) for row in rows if chance.random() < 0.6}
     names = [" ".join(trie.words[number] for number in row) for row in listed]
-    found = moved(trie, pa.array(names, pa.large_string()), np.array(list(listed.values())))
+    found = apply_lifts(trie, pa.array(names, pa.large_string()), np.array(list(listed.values())))
     before, after = as_table(trie), as_table(found)
     assert before.keys() == after.keys()
     for context in contexts(trie):
         words = range(len(trie.words))
         raw = [
             probability(trie, before, context, word)
-            * math.exp(np.clip(BELIEVED * moves(listed, before, context, word), -LARGEST, LARGEST))
+            * math.exp(
+                np.clip(
+                    LIFT_STRENGTH * moves(listed, before, context, word),
+                    -MAX_EXPONENT,
+                    MAX_EXPONENT,
+                )
+            )
             for word in words
         ]
         said = [probability(found, after, context, word) for word in words]
@@ -118,13 +124,13 @@ def test_every_word_after_every_context_is_moved_as_the_formula_says(texts, seed
 def test_nothing_moves_where_the_release_says_what_public_text_says():
     model = public_of({"text": ["the red fish", "the blue fish", "the sea"]}).mixture
     names = pa.array(["the", "red fish", "not there"], pa.large_string())
-    found = moved(model.trie, names, np.zeros(3))
+    found = apply_lifts(model.trie, names, np.zeros(3))
     assert found.log_probability == pytest.approx(model.trie.log_probability, abs=1e-6)
 
 
 def test_lifts_beyond_all_measure_leave_a_model_that_adds_up():
     model = public_of({"text": ["the red fish", "the blue fish", "the sea"]}).mixture
-    found = moved(
+    found = apply_lifts(
         model.trie,
         pa.array(["the", "red", "red fish"], pa.large_string()),
         np.array([900.0, -900.0, 900.0]),
@@ -138,14 +144,14 @@ def test_lifts_beyond_all_measure_leave_a_model_that_adds_up():
 def test_a_smaller_model_keeps_its_words_and_adds_up():
     model = public_of({"text": ["the red fish", "the blue fish", "the sea", "red sea"]}).mixture
     size = model.sizes[0] + 4
-    found = smaller(model.trie, size)
+    found = prune(model.trie, size)
     table = as_table(found)
     assert found.word.size - 1 == size
     for context in contexts(found):
         assert sum(
             probability(found, table, context, word) for word in range(len(found.words))
         ) == pytest.approx(1)
-    assert smaller(model.trie, 10**6) is model.trie
+    assert prune(model.trie, 10**6) is model.trie
 
 
 @pytest.fixture(scope="module")
@@ -161,23 +167,23 @@ def public():
 def test_the_model_of_people_leans_to_what_they_write(public):
     lifted = np.array(["sea" in ngram.split() for ngram in public.vocabulary.ngrams.to_pylist()])
     release = release_of(public.vocabulary, public.vocabulary.counts * np.where(lifted, 8.0, 1.0))
-    model = public.moved_by(release)
+    model = public.adapt_to(release)
     assert isinstance(model, LanguageModel)
     assert model.score("the sea") > public.mixture.score("the sea")
     assert model.about["public_model"] == ["wiki", "talk"]
     assert model.about["claim"] == release.card.claim
-    assert sum(model.pruned(12).sizes) == 12
+    assert sum(model.prune(12).sizes) == 12
 
 
 def test_a_release_of_another_vocabulary_is_refused(public):
     other = public_of({"wiki": ["the red fish"], "talk": ["red sea"]}).vocabulary
     with pytest.raises(UsageError, match="another vocabulary"):
-        public.moved_by(release_of(other, np.ones(len(other))))
+        public.adapt_to(release_of(other, np.ones(len(other))))
 
 
 def test_it_survives_the_disk(public, tmp_path):
     public.save(tmp_path / "public.model")
     release = release_of(public.vocabulary, np.arange(1.0, 1 + len(public.vocabulary)))
     release.save(tmp_path / "out")
-    again = PublicModel.load(tmp_path / "public.model").moved_by(Release.load(tmp_path / "out"))
-    assert again.score("the red fish") == public.moved_by(release).score("the red fish")
+    again = PublicModel.load(tmp_path / "public.model").adapt_to(Release.load(tmp_path / "out"))
+    assert again.score("the red fish") == public.adapt_to(release).score("the red fish")

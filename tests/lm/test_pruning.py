@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
-from bayesgram.lm.arpa import context_sums
+from bayesgram.lm.arpa import sum_contexts
 from bayesgram.lm.estimate import estimate
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.lm.pruning import pruned, worth_of
+from bayesgram.lm.pruning import compute_worth, select_ngrams
 from helpers.hypothesis_profiles import examples
 from helpers.reference_language_models import make_release, tables
 
@@ -49,7 +49,7 @@ def literal_worth(trie, node):
 @examples(40)
 def test_worth_is_the_relative_entropy_that_is_lost(table):
     trie = trie_of(table)
-    worth = worth_of(trie)
+    worth = compute_worth(trie)
     for node in range(1 + len(trie.words), trie.word.size):
         assert worth[node] == pytest.approx(literal_worth(trie, node), rel=1e-6, abs=1e-12)
     assert (worth >= -1e-12).all()
@@ -60,11 +60,11 @@ def test_worth_is_the_relative_entropy_that_is_lost(table):
 def test_exactly_the_target_with_all_contexts_and_suffixes(table, extra):
     whole = trie_of(table)
     size = len(whole.words) + 1 + extra
-    masks = pruned(whole, size)
+    masks = select_ngrams(whole, size)
     kept = {
         tuple(row)
         for order, mask in enumerate(masks, start=1)
-        for row in whole.rows(order)[mask].tolist()
+        for row in whole.ngrams(order)[mask].tolist()
     }
     assert len(kept) == min(size, whole.word.size - 1)
     for ngram in kept:
@@ -80,7 +80,7 @@ def test_a_pruned_model_adds_up_to_one_and_knows_all_words(table, extra):
     small = LanguageModel.from_release(release, prune=size)
     assert sum(small.sizes) == min(size, sum(whole.sizes))
     assert small.sizes[0] == whole.sizes[0]
-    assert np.abs(context_sums(small.trie) - 1).max() < 1e-6
+    assert np.abs(sum_contexts(small.trie) - 1).max() < 1e-6
     assert math.isfinite(small.score(["a", "zzz", "é"]))
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
-from bayesgram.lm.language_model import LanguageModel, fitted
-from bayesgram.lm.quantisation import codebook, is_exact, nearest, quantised
-from bayesgram.lm.trie import context_sums
+from bayesgram.lm.language_model import LanguageModel, fit_to_size
+from bayesgram.lm.quantisation import build_codebook, find_nearest, is_exact, quantise
+from bayesgram.lm.trie import sum_contexts
 from bayesgram.synthetic.population import Population
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokenizer import Tokenizer
@@ -45,11 +45,11 @@ def model(table):
 @given(tables(), st.integers(7, 14))
 @examples(40)
 def test_few_values_are_kept_as_they_are(table, bits):
-    """A codebook that has room for every value has every value."""
+    """A build_codebook that has room for every value has every value."""
     exact = LanguageModel.from_release(make_release(table)).trie
-    rounded = quantised(exact, bits)
+    rounded = quantise(exact, bits)
     assert np.array_equal(rounded.log_probability, exact.log_probability)
-    assert np.abs(context_sums(rounded) - 1).max() < 1e-6
+    assert np.abs(sum_contexts(rounded) - 1).max() < 1e-6
     assert is_exact(exact)
     assert not is_exact(rounded)
 
@@ -59,8 +59,8 @@ def test_few_values_are_kept_as_they_are(table, bits):
     [(4, 0.25, 0.01), (6, 0.1, 3e-3), (8, 0.02, 5e-4), (12, 2e-3, 5e-5)],
 )
 def test_contexts_add_up_to_one_but_for_the_rounding_of_one_weight(model, bits, most, on_average):
-    rounded = quantised(model.trie, bits)
-    off = np.abs(context_sums(rounded) - 1)
+    rounded = quantise(model.trie, bits)
+    off = np.abs(sum_contexts(rounded) - 1)
     assert off[: rounded.nodes(1).stop].max() < 1e-6  # after nothing, and after any single word
     assert off.max() < most
     assert off.mean() < on_average
@@ -73,26 +73,26 @@ def _exact_weights(trie):
     """log10 of the back-off weights with which every context adds up to one."""
     p = 10 ** trie.log_probability.astype(float)
     longer = np.arange(1 + len(trie.words), p.size)
-    left = 1 - np.bincount(trie.parents[longer], p[longer], trie.contexts)
-    below = 1 - np.bincount(trie.parents[longer], p[trie.suffix[longer]], trie.contexts)
+    left = 1 - np.bincount(trie.parents[longer], p[longer], trie.context_count)
+    below = 1 - np.bincount(trie.parents[longer], p[trie.suffix[longer]], trie.context_count)
     return np.log10(np.concatenate([[1.0], (left / below)[1:]]))
 
 
 def test_eight_bits_cost_next_to_nothing(model, messages):
     texts = messages[len(messages) // 2 :].cast(pa.large_string()).to_pylist()
-    exact, rounded = model.perplexity(texts), model.quantised().perplexity(texts)
+    exact, rounded = model.perplexity(texts), model.quantise().perplexity(texts)
     assert rounded == pytest.approx(exact, rel=5e-3)
-    assert model.quantised().size_on_disk < 0.75 * model.size_on_disk
+    assert model.quantise().size_on_disk < 0.75 * model.size_on_disk
 
 
 @given(st.lists(st.floats(-90, 0, width=32), min_size=1, max_size=400), st.integers(1, 6))
 def test_a_codebook_has_the_least_and_is_near_to_all(values, bits):
     values = np.array(values)
-    book = codebook(values, 1 << bits)
+    book = build_codebook(values, 1 << bits)
     assert book.size == 1 << bits
     assert (np.diff(book) >= 0).all()
     assert book[0] == np.float32(values.min())
-    found = book[nearest(book, values)]
+    found = book[find_nearest(book, values)]
     assert np.abs(found - values) == pytest.approx(
         np.abs(book[:, None] - values).min(axis=0), abs=1e-4
     )
@@ -106,7 +106,7 @@ def test_bits_that_there_are_not(model, bits):
     with pytest.raises(
         UsageError, match=rf"^bits={bits}: of a probability is a whole number from 4 to 14\.$"
     ):
-        model.quantised(bits)
+        model.quantise(bits)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.9])
@@ -116,25 +116,25 @@ def test_the_most_that_fits(table, model, share):
     def build(most):
         return LanguageModel.from_counts(*table, prune=most)
 
-    smallest, whole = build(words + 1).quantised().size_on_disk, model.quantised().size_on_disk
+    smallest, whole = build(words + 1).quantise().size_on_disk, model.quantise().size_on_disk
     limit = int(smallest + share * (whole - smallest))
-    found = fitted(build, limit)
+    found = fit_to_size(build, limit)
     another_order = 6_000  # its codebooks come all at once
     assert 0.97 * limit - another_order <= found.size_on_disk <= limit
     assert words < sum(found.sizes) < sum(model.sizes)
-    assert np.abs(context_sums(found.trie) - 1).max() < 0.05
+    assert np.abs(sum_contexts(found.trie) - 1).max() < 0.05
 
 
 def test_what_fits_is_whole_and_what_can_not_is_refused(table, model):
     def build(most):
         return LanguageModel.from_counts(*table, prune=most)
 
-    whole = model.quantised()
-    assert fitted(build, whole.size_on_disk).sizes == model.sizes
-    smallest = build(model.sizes[0] + 1).quantised().size_on_disk
-    assert sum(fitted(build, smallest).sizes) == model.sizes[0] + 1
+    whole = model.quantise()
+    assert fit_to_size(build, whole.size_on_disk).sizes == model.sizes
+    smallest = build(model.sizes[0] + 1).quantise().size_on_disk
+    assert sum(fit_to_size(build, smallest).sizes) == model.sizes[0] + 1
     with pytest.raises(
         UsageError,
         match=rf"^max_size=\d+KB: the smallest model of these {model.sizes[0]:,} words takes",
     ):
-        fitted(build, smallest - 1)
+        fit_to_size(build, smallest - 1)

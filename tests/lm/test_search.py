@@ -1,6 +1,6 @@
 """Packed n-grams against plain ones: the same words, children, suffixes, scores and suggestions, however wide they are.
 
-The plain side is dictionaries and loops over what `connect` was given.
+The plain side is dictionaries and loops over what `build_trie` was given.
 """
 
 import numpy as np
@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.lm import search
-from bayesgram.lm.estimate import words_of
-from bayesgram.lm.packed import BLOCK, Layout, Words, bits_for, child_bits
-from bayesgram.lm.quantisation import quantised
+from bayesgram.lm.packed import BLOCK, Layout, Words, bits_for, child_offset_bits
+from bayesgram.lm.quantisation import quantise
 from bayesgram.lm.search import SENTENCE_END
-from bayesgram.lm.trie import RANKED, connect
+from bayesgram.lm.trie import LIKELIEST_WORDS, build_trie
 from helpers.hypothesis_profiles import examples
 from helpers.reference_tries import ReferenceTrie, make_trie, make_word_list, models
 
@@ -24,7 +23,7 @@ from helpers.reference_tries import ReferenceTrie, make_trie, make_word_list, mo
 def test_what_is_unpacked_is_what_was_packed(made):
     trie, plain, levels = made
     for order, rows in enumerate(levels, start=1):
-        assert np.array_equal(trie.rows(order), rows)
+        assert np.array_equal(trie.ngrams(order), rows)
         nodes = trie.nodes(order)
         assert trie.log_probability[nodes].tolist() == [
             plain.log[tuple(row)] for row in rows.tolist()
@@ -50,13 +49,13 @@ def test_walks_are_those_of_the_dictionaries(made, seed):
     seen = levels[-1][rng.integers(0, len(levels[-1]), 40)].ravel()
     noise = rng.integers(SENTENCE_END, len(trie.words), seen.size)
     stream = np.where(rng.random(seen.size) < 0.7, seen, noise).astype(np.int32)
-    scores, orders, states = trie.walk(stream)
+    scores, orders, states = trie.score(stream)
     right = plain.walk(stream.tolist(), trie.special)
     assert scores.tolist() == pytest.approx([score for score, _, _ in right], abs=1e-12)
     assert orders.tolist() == [order for _, order, _ in right]
     for at, (_, _, context) in enumerate(right):
         order = len(context)
-        assert tuple(trie.rows(order)[states[at] - trie.nodes(order).start]) == context
+        assert tuple(trie.ngrams(order)[states[at] - trie.nodes(order).start]) == context
 
 
 def test_a_long_walk_is_that_of_its_sentences():
@@ -68,10 +67,10 @@ def test_a_long_walk_is_that_of_its_sentences():
         )
         for size in rng.integers(1, 200, 60)
     ]
-    whole = trie.walk(np.concatenate(sentences))
-    for kind, parts in enumerate(zip(*map(trie.walk, sentences), strict=True)):
+    whole = trie.score(np.concatenate(sentences))
+    for kind, parts in enumerate(zip(*map(trie.score, sentences), strict=True)):
         assert np.array_equal(whole[kind], np.concatenate(parts))
-    assert whole[0].size > 10 * search.BATCH_SIZE
+    assert whole[0].size > 10 * search.SCORE_BATCH
 
 
 @given(models, st.integers(0, 10**6), st.sampled_from([1, 3, 7, 1000]))
@@ -82,11 +81,11 @@ def test_the_best_are_those_of_the_dictionaries(made, seed, how_many):
     for _ in range(4):
         before = levels[-1][rng.integers(0, len(levels[-1]))][: rng.integers(1, trie.order)]
         context = plain.context(before.tolist())
-        state = trie.state(before)
+        state = trie.find_state(before)
         low, high = np.sort(rng.integers(0, len(trie.words) + 1, 2)).tolist()
         for among in (None, (low, high)):
             words = set(range(*(among or (0, len(trie.words))))) - set(trie.special)
-            found, scores = trie.best(state, how_many, among)
+            found, scores = trie.predict(state, how_many, among)
             right = plain.best(context, words, how_many)
             assert scores.tolist() == pytest.approx([score for _, score in right], abs=1e-12)
             exact = {word: plain.score(context, word)[0] for word in found.tolist()}
@@ -97,15 +96,15 @@ def test_the_best_are_those_of_the_dictionaries(made, seed, how_many):
 
 def test_more_words_are_asked_for_than_are_ranked():
     """When the likeliest words all stand after the context, the others are looked through."""
-    words = make_word_list(3 * RANKED)
+    words = make_word_list(3 * LIKELIEST_WORDS)
     numbers = np.arange(len(words), dtype=np.int32)
     rng = np.random.default_rng(2)
     logs = np.sort(-6 * rng.random(len(words)))[::-1]
-    likely = np.argsort(-logs, kind="stable")[: RANKED + 50].astype(np.int32)
+    likely = np.argsort(-logs, kind="stable")[: LIKELIEST_WORDS + 50].astype(np.int32)
     rows = np.unique(np.stack([np.full(likely.size, 7, np.int32), likely], axis=1), axis=0)
     seen = np.full(len(rows), -9.0)
-    trie = connect([numbers[:, None], rows], words, [logs, seen], [np.full(len(words), -1.0)])
-    found, scores = trie.best(8, 5)
+    trie = build_trie([numbers[:, None], rows], words, [logs, seen], [np.full(len(words), -1.0)])
+    found, scores = trie.predict(8, 5)
     others = np.setdiff1d(numbers, [*likely, *trie.special])
     right = others[np.argsort(-logs[others].astype(np.float32), kind="stable")][:5]
     assert found.tolist() == right.tolist()
@@ -128,12 +127,18 @@ def test_after_a_large_context_the_likeliest_are_known(how_many):
     )
     levels = [numbers[:, None], second, np.unique(longer, axis=0).astype(np.int32)]
     logs = [np.round(-5 * rng.random(len(level)), 1) for level in levels]
-    trie = connect(levels, words, logs, [-rng.random(len(level)) for level in levels[:2]])
-    assert trie.suggested.large.size == 3
-    for model in (trie, quantised(trie)):
-        for state in (6, 10, model.state(np.array([5, 9], np.int32)), 0, model.start):
-            plain = search.best(state, how_many, 0, len(words), model.searched)
-            assert [each.tolist() for each in model.best(state, how_many)] == [
+    trie = build_trie(levels, words, logs, [-rng.random(len(level)) for level in levels[:2]])
+    assert trie.for_prediction.large_contexts.size == 3
+    for model in (trie, quantise(trie)):
+        for state in (
+            6,
+            10,
+            model.find_state(np.array([5, 9], np.int32)),
+            0,
+            1 + model.special.start,
+        ):
+            plain = search.predict_words(state, how_many, 0, len(words), model.for_scoring)
+            assert [each.tolist() for each in model.predict(state, how_many)] == [
                 each.tolist() for each in plain
             ]
 
@@ -142,9 +147,9 @@ def test_after_a_large_context_the_likeliest_are_known(how_many):
 @examples(20)
 def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made, bits):
     trie, _, levels = made
-    smaller = quantised(trie, bits)
+    smaller = quantise(trie, bits)
     for order, rows in enumerate(levels, start=1):
-        assert np.array_equal(smaller.rows(order), rows)
+        assert np.array_equal(smaller.ngrams(order), rows)
     logs = [
         smaller.log_probability[smaller.nodes(order)].astype(float)
         for order in range(1, trie.order + 1)
@@ -155,7 +160,7 @@ def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made,
     plain = ReferenceTrie(levels, logs, weights)
     stream = levels[-1][:50].ravel()
     right = [score for score, _, _ in plain.walk(stream.tolist(), trie.special)]
-    assert smaller.walk(stream)[0].tolist() == pytest.approx(right, abs=1e-12)
+    assert smaller.score(stream)[0].tolist() == pytest.approx(right, abs=1e-12)
 
 
 # How wide it all is
@@ -165,7 +170,7 @@ def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made,
 def test_children_are_told_from_their_base_in_as_few_bits_as_it_takes(counts):
     first = np.concatenate([[0], np.cumsum(counts)])
     spans = [first[at : at + BLOCK].max() - first[at] for at in range(0, first.size, BLOCK)]
-    assert child_bits(first) == int(max(spans)).bit_length()
+    assert child_offset_bits(first) == int(max(spans)).bit_length()
 
 
 def test_a_layout_without_gaps():
@@ -188,15 +193,15 @@ texts = st.one_of(
 @given(st.lists(texts, min_size=1, max_size=60), st.lists(texts, max_size=60))
 def test_words_are_found_and_others_are_not(known, others):
     encoded = sorted({text.encode() for text in known if text.isprintable()} | {b"x"})
-    words = words_of(pa.array(encoded, pa.large_binary()))
+    words = Words.from_array(pa.array(encoded, pa.large_binary()))
     asked = [*encoded, *(text.encode() for text in others if text.isprintable())]
     found = words.find(np.frombuffer(b"".join(asked), np.uint8), np.cumsum([0, *map(len, asked)]))
     assert found.tolist() == [encoded.index(text) if text in encoded else -1 for text in asked]
-    assert words.are_in_order()
-    assert words.all() == encoded
+    assert words.is_sorted_utf8()
+    assert words.to_list() == encoded
     for text in asked[:10]:
         prefix = text.decode()[:2]
-        low, high = words.starting_with(prefix)
+        low, high = words.prefix_id_range(prefix)
         assert encoded[low:high] == [each for each in encoded if each.startswith(prefix.encode())]
 
 
@@ -206,4 +211,4 @@ def test_words_out_of_order_are_seen():
             np.frombuffer(b"".join(names), np.uint8),
             np.cumsum([0, *map(len, names)]).astype(np.uint32),
         )
-        assert not Words(data, ends).are_in_order()
+        assert not Words(data, ends).is_sorted_utf8()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.lm.ngram_counts import SortedRows
+from bayesgram.lm.ngram_counts import NgramSorter
 from helpers.hypothesis_profiles import examples
 
 
@@ -34,10 +34,12 @@ def test_runs_are_merged(folder, order, words, size, rows, seed):
         ngrams = np.unique(ngrams, axis=0)
     counts = rng.integers(1, 1 << 40, len(ngrams))
     shuffled = rng.permutation(len(ngrams))
-    ordered = SortedRows(Path(tempfile.mkdtemp(dir=folder)), order, words=words, rows=rows)
+    ordered = NgramSorter(
+        Path(tempfile.mkdtemp(dir=folder)), order, word_count=words, max_rows=rows
+    )
     for part in np.array_split(shuffled, 4):
         ordered.add(ngrams[part], counts[part])
-    found = list(ordered.merged())
+    found = list(ordered.merge())
     assert np.array_equal(np.concatenate([ngrams[:0], *(part for part, _ in found)]), ngrams)
     assert np.array_equal(np.concatenate([counts[:0], *(part for _, part in found)]), counts)
     assert all(len(part) <= rows for part, _ in found)

@@ -28,7 +28,7 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import SegmentedCounts, build_user_counts
-from bayesgram.public.mixture import Source
+from bayesgram.public.mixture import SourceCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.segmented import SegmentedRelease
 from bayesgram.text.tokenizer import Tokenizer
@@ -47,8 +47,8 @@ def vocabulary(sources=1, ngrams=NGRAMS):
     text, counts = pa.array(ngrams, pa.large_string()), np.arange(len(ngrams), 0, -1)
     if sources == 1:
         return Vocabulary(text, counts, 3, Tokenizer())
-    return Vocabulary.of_sources(
-        text, [Source(f"s{i}", np.roll(counts, i)) for i in range(sources)], 3, Tokenizer()
+    return Vocabulary.from_source_counts(
+        text, [SourceCounts(f"s{i}", np.roll(counts, i)) for i in range(sources)], 3, Tokenizer()
     )
 
 
@@ -318,7 +318,7 @@ def test_all_people_are_the_segments_by_their_shares(made):
 def test_a_segment_without_people_has_the_answer_of_all_and_says_nothing_else(made):
     *_, found = made
     assert found["s3"].probabilities.tolist() == found.all.probabilities.tolist()
-    assert (found["s3"].deviations >= found["s3"].probabilities).all()
+    assert (found["s3"].probability_std >= found["s3"].probabilities).all()
 
 
 def test_a_small_segment_has_half_the_error_that_it_has_alone(made):

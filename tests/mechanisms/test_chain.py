@@ -19,8 +19,8 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.chain import Commitment, spent, together
-from bayesgram.releases.measurements import FILE
+from bayesgram.releases.chain import Commitment, composed_spend, describe_composition
+from bayesgram.releases.measurements import MEASUREMENTS_FILE
 from bayesgram.releases.provenance import DiscoveryClaim
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
@@ -44,12 +44,12 @@ def second(first):
 
 def test_the_same_is_asked_of_people_whatever_was_before(first, second):
     alone = release(counts("many", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=2)
-    assert np.array_equal(alone.measured.counts, second.measured.counts)
-    assert np.array_equal(alone.measured.noise, second.measured.noise)
-    assert alone.measured.carried is None
-    counts_together, noise = second.measured.carried
-    assert (noise[:SIZE] < alone.measured.noise[:SIZE]).mean() > 0.8
-    assert not np.array_equal(counts_together, alone.measured.counts)
+    assert np.array_equal(alone.measurements.counts, second.measurements.counts)
+    assert np.array_equal(alone.measurements.noise_std, second.measurements.noise_std)
+    assert alone.measurements.carried is None
+    counts_together, noise = second.measurements.carried
+    assert (noise[:SIZE] < alone.measurements.noise_std[:SIZE]).mean() > 0.8
+    assert not np.array_equal(counts_together, alone.measurements.counts)
     names = ("amount_multiplier", "noise_multiplier", "clip_norm_used", "epsilon_slack")
     assert all(alone.card.details[name] == second.card.details[name] for name in names)
 
@@ -139,7 +139,7 @@ def week(**values):
 
 def test_what_links_have_spent_is_their_composition():
     """Gaussian noise: 1/σ² adds up, so less than ε adds up."""
-    epsilon, delta = spent([week()] * 3)
+    epsilon, delta = composed_spend([week()] * 3)
     sigma = calibrate_gaussian(BUDGET, coordinates=100, units=1 << 30).multiplier
     exact = composed_epsilon([Spend.gaussian(sigma)] * 3, 1e-6)
     assert exact <= epsilon <= 1.001 * exact
@@ -150,27 +150,29 @@ def test_what_links_have_spent_is_their_composition():
 def test_discoveries_count_once_each():
     found = DiscoveryClaim(0.5, 1e-6, "PROVED", fingerprint="a")
     again = DiscoveryClaim(0.5, 1e-6, "PROVED", fingerprint="b")
-    epsilon, delta = spent([week(), week(discoveries=(found,)), week(discoveries=(found, again))])
-    assert epsilon == spent([week()] * 5)[0]
+    epsilon, delta = composed_spend(
+        [week(), week(discoveries=(found,)), week(discoveries=(found, again))]
+    )
+    assert epsilon == composed_spend([week()] * 5)[0]
     assert delta == pytest.approx(3e-6)  # that of the noise, and one for each discovery
-    sentence = together([week(discoveries=(found,)), week(discoveries=(found, again))])
+    sentence = describe_composition([week(discoveries=(found,)), week(discoveries=(found, again))])
     assert "the 2 releases and 2 discoveries have spent" in sentence
     assert "PROVED" not in sentence
     weak = DiscoveryClaim(0.5, 1e-6, "NONE")
-    assert together([week(), week(discoveries=(weak,))]).startswith(
+    assert describe_composition([week(), week(discoveries=(weak,))]).startswith(
         "No bound holds for the 2 releases and 1 discovery"
     )
 
 
 def test_every_sentence_about_a_chain_names_the_unit():
-    sentence = together([week(unit="a post")] * 2)
+    sentence = describe_composition([week(unit="a post")] * 2)
     assert "so far, for a post, if the same one is in all of them." in sentence
     assert "user" not in sentence
     ledger = {"population": "app", "ledger": "f" * 32, "entry": 1, "epsilon": 1.0, "delta": 1e-6}
-    promised = together([week(unit="a post", ledger=ledger)] * 2)
+    promised = describe_composition([week(unit="a post", ledger=ledger)] * 2)
     assert "ε = 1, δ = 1e-06 (PROVED) for a post, whenever the curator stops" in promised
     mixed = DiscoveryClaim(0.5, 1e-6, "PROVED", unit="a week")
-    assert "is not known" in together(
+    assert "is not known" in describe_composition(
         [week(unit="a post"), week(unit="a post", discoveries=(mixed,))]
     )
 
@@ -199,12 +201,14 @@ LEDGER = {"population": "app", "ledger": "f" * 32, "entry": 1, "epsilon": 1.0, "
     ],
 )
 def test_a_ledger_is_promised_only_where_everything_was_charged_to_it(releases):
-    assert together(releases).startswith("Not a promise: ")
+    assert describe_composition(releases).startswith("Not a promise: ")
 
 
 def test_a_discovery_on_the_same_ledger_is_within_its_budget():
     charged = DiscoveryClaim(0.1, 1e-8, "PROVED", ledger="f" * 32)
-    sentence = together([week(ledger=LEDGER), week(ledger=LEDGER, discoveries=(charged,))])
+    sentence = describe_composition(
+        [week(ledger=LEDGER), week(ledger=LEDGER, discoveries=(charged,))]
+    )
     assert (
         "these 2 releases and 1 discovery included, stays within ε = 1, δ = 1e-06 (PROVED)"
         in sentence
@@ -270,10 +274,10 @@ def test_bad_links_are_refused_before_anything_is_spent(first, week_3, tmp_path)
     public, people = vocabulary(), counts("few", vocabulary())
     laplace = release(people, public, Laplace(), Budget(1.0), seed=3)
     week_3.save(tmp_path / "damaged")
-    data = (tmp_path / "damaged" / FILE).read_bytes()
-    (tmp_path / "damaged" / FILE).write_bytes(data[:-20])
+    data = (tmp_path / "damaged" / MEASUREMENTS_FILE).read_bytes()
+    (tmp_path / "damaged" / MEASUREMENTS_FILE).write_bytes(data[:-20])
     week_3.save(tmp_path / "without")
-    (tmp_path / "without" / FILE).unlink()
+    (tmp_path / "without" / MEASUREMENTS_FILE).unlink()
     elsewhere = other([f"q{i} q q" for i in range(SIZE)])
     apart = release(counts("few", elsewhere), elsewhere, Posterior(), BUDGET, seed=1)
     cased = replace(
@@ -315,9 +319,9 @@ def test_a_vocabulary_may_grow(first):
     grown = Vocabulary(ngrams, public.counts, 3, Tokenizer())
     made = release(counts("many", grown), grown, Posterior(), BUDGET, seed=7, previous=first)
     assert made.probabilities.sum() == pytest.approx(1)
-    carried, noise = (column[:SIZE] for column in made.measured.carried)
-    assert np.allclose(carried[SIZE - 10 :], made.measured.counts[SIZE - 10 : SIZE])
-    assert np.allclose(noise[SIZE - 10 :], made.measured.noise[SIZE - 10 : SIZE])
+    carried, noise = (column[:SIZE] for column in made.measurements.carried)
+    assert np.allclose(carried[SIZE - 10 :], made.measurements.counts[SIZE - 10 : SIZE])
+    assert np.allclose(noise[SIZE - 10 :], made.measurements.noise_std[SIZE - 10 : SIZE])
 
 
 def test_a_chained_release_is_inferred_again_to_the_last_bit(second, tmp_path):

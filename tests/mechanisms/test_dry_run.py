@@ -23,6 +23,8 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import commands, reference_paper
 
+pytestmark = pytest.mark.slow
+
 SIZE = 30
 SECRET = "xyzzy"
 DATASETS = {

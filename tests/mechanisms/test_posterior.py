@@ -332,7 +332,7 @@ def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     rates = design.parts[-1].per_word(design.parts[-1].prior)
     assert rates[design.asked_words].min() >= np.delete(rates, design.asked_words).max()
     assert (asked.words[:, -1] == MOST_LOST_WORDS).all()
-    left_out = ~np.isin(vocabulary.words[0], design.asked_words)
+    left_out = ~np.isin(vocabulary.word_ids[0], design.asked_words)
     assert left_out.any()
     assert ((asked.words[:, :-1] == -1) == left_out).all()
 
@@ -401,7 +401,8 @@ def test_deviations_cover_what_made_up_people_write(epsilon):
     counts = count(list(people.messages()), vocabulary)
     release = Posterior().release(counts, vocabulary, Budget(epsilon, 1e-6), seed=2)
     z = (
-        np.abs(release.probabilities - counts.totals / counts.totals.sum()) / release.deviations
+        np.abs(release.probabilities - counts.totals / counts.totals.sum())
+        / release.probability_std
     )  # before clipping
     for part in np.array_split(np.argsort(-release.probabilities), 5):
         assert (z[part] < 1).mean() > 0.55
@@ -420,7 +421,7 @@ def test_nobody_somebody_and_a_user_with_two_billion_of_one_ngram(matrix):
     )
     assert release.probabilities.sum() == pytest.approx(1)
     assert release.card.guarantee is Guarantee.PROVED
-    assert release.deviations is not None
+    assert release.probability_std is not None
 
 
 def test_bad_clip_norms():

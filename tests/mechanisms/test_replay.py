@@ -14,10 +14,12 @@ from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts_io import save_counts
-from bayesgram.public.mixture import Source
+from bayesgram.public.mixture import SourceCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import fork_server, ledger_files, reference_paper, replay_noise
+
+pytestmark = pytest.mark.slow
 
 SIZE = 60
 BUDGET = Budget(1.0, 1e-6)
@@ -40,10 +42,10 @@ def several():
         [ngrams, pa.array([f"x{i} x x" for i in range(SIZE - len(ngrams))], pa.large_string())]
     )
     sources = [
-        Source("wiki", 10_000 // np.arange(1, SIZE + 1)),
-        Source("talk", 50 * np.arange(1, SIZE + 1)),
+        SourceCounts("wiki", 10_000 // np.arange(1, SIZE + 1)),
+        SourceCounts("talk", 50 * np.arange(1, SIZE + 1)),
     ]
-    return Vocabulary.of_sources(ngrams, sources, 3, Tokenizer())
+    return Vocabulary.from_source_counts(ngrams, sources, 3, Tokenizer())
 
 
 def crowd(users, seed):

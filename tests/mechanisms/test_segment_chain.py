@@ -22,6 +22,8 @@ from bayesgram.text.tokenizer import Tokenizer
 from helpers import replay_noise
 from mechanisms.test_by_segment import PEOPLE, SIZE, THREE, by_segment, kl, many, vocabulary
 
+pytestmark = pytest.mark.slow
+
 BUDGET = Budget(2.0, 1e-6)
 
 
@@ -41,10 +43,10 @@ def test_each_segment_follows_the_one_of_its_name_and_the_same_is_asked(first):
     alone, made = following(None), following(first)
     for name, one in made.items():
         assert [link["name"] for link in one.card.chain["links"]] == [f"week-1/{name}"]
-        assert np.array_equal(one.measured.counts, alone[name].measured.counts)
-        assert np.array_equal(one.measured.noise, alone[name].measured.noise)
+        assert np.array_equal(one.measurements.counts, alone[name].measurements.counts)
+        assert np.array_equal(one.measurements.noise_std, alone[name].measurements.noise_std)
         assert set(one.card.details["drift"]) == {"1", "2", "3"}
-        assert not np.array_equal(one.measured.carried[0], one.measured.counts)
+        assert not np.array_equal(one.measurements.carried[0], one.measurements.counts)
     shares = [made[name].card.details["share"]["3"] for name in THREE.all_names]
     place, _ = vocabulary(2).parts[-1]
     mixed = sum(
@@ -75,7 +77,7 @@ def test_segments_that_are_new_or_gone_are_told_and_new_ones_follow_all_people(f
     )
     assert [link["name"] for link in made["it"].card.chain["links"]] == ["week-1/all"]
     assert "drift" not in made["it"].card.details
-    assert np.array_equal(made["it"].measured.carried[0], made["it"].measured.counts)
+    assert np.array_equal(made["it"].measurements.carried[0], made["it"].measurements.counts)
     assert "segments_since" not in following(first).all.card.details
 
 

@@ -19,7 +19,7 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.privacy.noise import ExactNoise
 from bayesgram.private.clipping import UNITS
-from bayesgram.public.mixture import Source
+from bayesgram.public.mixture import SourceCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
@@ -49,8 +49,8 @@ def vocabulary(orders, sources=1):
     text, counts = pa.array(ngrams, pa.large_string()), np.arange(SIZE, 0, -1)
     if sources == 1:
         return Vocabulary(text, counts, 3, Tokenizer())
-    named = [Source(f"source{i}", np.roll(counts, i)) for i in range(sources)]
-    return Vocabulary.of_sources(text, named, 3, Tokenizer())
+    named = [SourceCounts(f"source{i}", np.roll(counts, i)) for i in range(sources)]
+    return Vocabulary.from_source_counts(text, named, 3, Tokenizer())
 
 
 def moved_in_l1(mechanism, public):

@@ -24,6 +24,8 @@ from bayesgram.text.tokenizer import Tokenizer
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
 
+pytestmark = pytest.mark.slow
+
 SIZE = 60
 MANY = {"users": 1e5, "draws": 1}
 

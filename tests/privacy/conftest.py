@@ -1,4 +1,4 @@
-"""Ledgers to look at: a new one, one that was used, and those of older formats."""
+"""Ledgers to look at: a new one, and one that was used."""
 
 import shutil
 
@@ -6,7 +6,7 @@ import pytest
 
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from helpers.ledger_files import SMALL_SPEND, as_format
+from helpers.ledger_files import SMALL_SPEND
 
 
 @pytest.fixture
@@ -28,8 +28,3 @@ def once(tmp_path_factory):
 @pytest.fixture
 def used(once, tmp_path):
     return Ledger.open(shutil.copy(once, tmp_path / "app.ledger"))
-
-
-@pytest.fixture(params=[1, 2])
-def old(used, request):
-    return as_format(request.param, used.path)

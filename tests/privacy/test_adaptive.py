@@ -23,6 +23,8 @@ from bayesgram.privacy.accounting import (
 )
 from bayesgram.privacy.budget import Budget
 
+pytestmark = pytest.mark.slow
+
 STEP = 2e-3  # of the grid of losses
 
 

@@ -211,7 +211,7 @@ def test_a_ledger_in_wal_mode_goes_back_to_one_file(used):
 
 
 def test_a_busy_ledger_is_waited_for_and_then_given_up(used, monkeypatch):
-    monkeypatch.setattr(ledger_io, "WAIT", 0.2)
+    monkeypatch.setattr(ledger_io, "LOCK_TIMEOUT", 0.2)
     other = sqlite3.connect(used.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(
@@ -234,7 +234,7 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
         return connection
 
     monkeypatch.setattr(
-        ledger_io, "check_format", lambda *_: ledger_io.FORMAT
+        ledger_io, "check_database", lambda *_: None
     )  # it makes a database of its own
     monkeypatch.setattr(ledger_io.sqlite3, "connect", small)
     with pytest.raises(

@@ -9,7 +9,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.privacy.accounting import Allowance, Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from helpers.ledger_files import SMALL_SPEND, as_format, edit_ledger
+from helpers.ledger_files import SMALL_SPEND, edit_ledger
 
 FOUND = Spend.gaussian(40.0, total_variation=1e-20, failure=1e-7)
 
@@ -54,7 +54,7 @@ def test_what_is_left_for_a_discovery_can_be_charged_whole_and_no_more(ledger):
         match=r"Nothing was reserved\. As its first entry is a discovery, a quarter of δ",
     ):
         ledger.reserve(Spend(1e-12), {})
-    assert ledger.read().left() == "nothing"
+    assert ledger.read().describe_left() == "nothing"
 
 
 def test_a_discovery_is_refused_where_the_first_entry_was_none_and_nothing_is_stored(used):
@@ -106,31 +106,9 @@ def test_the_whole_budget_as_noise_is_too_much_for_a_discovery(ledger):
     assert ledger.reserve(Spend(whole), {}) == 1
 
 
-def test_a_converted_ledger_keeps_the_choice_of_its_first_entry(old, tmp_path):
-    with pytest.raises(BayesgramError, match="its first entry was no discovery"):
-        old.reserve(FOUND, {})
-    assert old.read().spends == [SMALL_SPEND] * 4
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_an_empty_ledger_of_an_older_format_takes_a_discovery(ledger, version):
-    old = as_format(version, ledger.path)
-    assert old.check_discovery().failure == 2.5e-7
-    assert old.reserve(FOUND, {}) == 2
-    assert old.read().spends == [FOUND]
-
-
 @pytest.mark.parametrize("failure", ["'0.0'", "NULL", "'1e-08'"])
 def test_an_edited_failure_is_noticed(ledger, failure):
     ledger.reserve(FOUND, {})
     edit_ledger(ledger.path, f"UPDATE entries SET failure = {failure}")
     with pytest.raises(BayesgramError, match="entry 1 was changed"):
         ledger.read()
-
-
-@pytest.mark.parametrize("failure", ["'0.0'", "'1e-08'"])
-def test_so_is_one_of_an_entry_that_is_older_than_the_column(old, failure):
-    old.complete(1)
-    edit_ledger(old.path, f"UPDATE entries SET failure = {failure} WHERE number = 2")
-    with pytest.raises(BayesgramError, match="entry 2 was changed"):
-        old.read()

@@ -106,10 +106,6 @@ def test_a_lock_of_another_user_keeps_its_rights(ledger, monkeypatch):
     assert lock.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_new_ledger_has_nothing_to_note(ledger):
-    assert read_ledger(ledger.path).note is None
-
-
 def test_nothing_spent_has_no_delta():
     """μ = 0: both distributions are the same, so δ(ε) is 0 from ε = 0 on, and 1 − e^ε below."""
     epsilons = np.array([-2.0, -1e-9, 0.0, 1e-9, 5.0])
@@ -154,7 +150,7 @@ def test_a_disk_that_does_not_take_an_entry_says_that_it_may_be_there(ledger):
 
 
 def test_somebody_who_reads_all_the_while_is_waited_for_and_then_named(ledger, monkeypatch):
-    monkeypatch.setattr(ledger_io, "WAIT", 0.1)
+    monkeypatch.setattr(ledger_io, "LOCK_TIMEOUT", 0.1)
     with closing(sqlite3.connect(ledger.path)) as other:
         other.execute("BEGIN")
         other.execute("SELECT * FROM header").fetchall()
@@ -174,7 +170,7 @@ def test_a_page_that_the_disk_does_not_give_is_not_called_damage(ledger):
         closing(sqlite3.connect(ledger.path, factory=Unreadable)) as connection,
         pytest.raises(BayesgramError, match="the ledger could not be read") as caught,
     ):
-        ledger_io.check_format(connection, ledger.path)
+        ledger_io.check_database(connection, ledger.path)
     assert "damaged" not in str(caught.value)
 
 
@@ -185,7 +181,7 @@ def test_a_ledger_is_made_also_where_its_lock_is_not(tmp_path, monkeypatch):
         raise UsageError(f"{path}: no more files today.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "lock_file", refused)
+        patch.setattr(module, "open_lock_file", refused)
         ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1))
     assert [path.name for path in tmp_path.iterdir()] == ["a.ledger"]
     assert ledger.reserve(Spend(pure_epsilon=0.1), {}) == 1

@@ -14,6 +14,8 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
 from helpers.ledger_files import SMALL_SPEND
 
+pytestmark = pytest.mark.slow
+
 LONGEST = 300  # seconds, on a machine that has much else to do
 
 
@@ -82,14 +84,14 @@ def test_a_lock_that_is_a_link_is_refused(used, tmp_path):
 
 
 def test_a_lock_that_is_held_is_waited_for_and_then_given_up(used, monkeypatch):
-    monkeypatch.setattr(ledger_io, "WAIT", 0.1)
+    monkeypatch.setattr(ledger_io, "LOCK_TIMEOUT", 0.1)
     for refused in (lambda: used.reserve(SMALL_SPEND, {}), used.read):
         with (
-            ledger_io.locked(used.path, alone=True),
+            ledger_io.hold_lock(used.path, exclusive=True),
             pytest.raises(BayesgramError, match=r"writing for 0\.1 s; wait for it"),
         ):
             refused()
-    with ledger_io.locked(used.path, alone=False):
+    with ledger_io.hold_lock(used.path, exclusive=False):
         assert used.read().last_number == 5  # readers read together
     assert used.reserve(SMALL_SPEND, {}) == 6
 
@@ -217,7 +219,7 @@ def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
         import os, signal, sys
         from pathlib import Path
         from bayesgram.privacy import ledger_io
-        with ledger_io.writing(Path(sys.argv[1])) as connection:
+        with ledger_io.write_transaction(Path(sys.argv[1])) as connection:
             connection.execute("PRAGMA cache_size = 1")
             for number in range(6, 56):
                 row = (number, "", "reserved", None, "0.0", "0.0", "0.0", "0.0", "x" * 9000, "", "")
@@ -249,7 +251,7 @@ def test_commits_are_flushed_to_disk_and_so_is_the_folder(used, monkeypatch):
         )
         return number
 
-    append = module._append
-    monkeypatch.setattr(module, "_append", watch)
+    append = module._append_entry
+    monkeypatch.setattr(module, "_append_entry", watch)
     used.reserve(SMALL_SPEND, {})
     assert seen == [3, "delete"]  # EXTRA

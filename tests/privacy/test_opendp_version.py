@@ -22,6 +22,8 @@ from bayesgram.private.counts_io import save_counts
 from helpers import commands, discovery_data
 from helpers.discovery_data import BUDGET, MANY_PEOPLE
 
+pytestmark = pytest.mark.slow
+
 NEXT = "nothing was released or spent. Run: pip install 'opendp>=0.14.2'"
 BIASED = f"draws noise that does not have the law it states (opendp#2638), so that no guarantee would hold; {NEXT}"
 UNKNOWN = f"is not a released version, so that the law of its noise is not known; {NEXT}"

@@ -12,6 +12,8 @@ from scipy.stats import binom, chisquare, kstest
 from bayesgram.privacy import noise as module
 from bayesgram.privacy.noise import BLOCK, ExactNoise
 
+pytestmark = pytest.mark.slow
+
 WIDE = 4.75 * 2**30  # the scale of a release at ε = 1
 SAMPLES = 400_000
 LIMIT = 1e-6

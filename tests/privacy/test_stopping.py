@@ -23,8 +23,8 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.releases.chain import spent
-from bayesgram.releases.previous import Previous
+from bayesgram.releases.chain import composed_spend
+from bayesgram.releases.previous import PreviousRelease
 from mechanisms.test_replay import counts, vocabulary
 
 PROMISE = re.compile(r"ε = ([0-9.e-]+), δ = ([0-9.e-]+) \(PROVED\)")
@@ -81,7 +81,7 @@ def cards_of_a_chain(number, ledger=None):
     made = release(counts("few", vocabulary()), vocabulary(), Posterior(), WEEK)
     cards = []
     for at in range(number):
-        chain = Previous(made, f"week-{at}").chain.to_json() if at else None
+        chain = PreviousRelease(made, f"week-{at}").chain.to_json() if at else None
         charged = None if ledger is None else ledger.charge_details(at + 1)
         made = replace(made, card=replace(made.card, chain=chain, ledger=charged))
         cards.append(made.card)
@@ -105,7 +105,7 @@ def test_a_chain_without_a_ledger_promises_nothing_about_all_of_it(number):
         assert true_delta(mu, epsilons) <= max(deltas)
     assert not any("PROVED" in card.follows for card in cards[1:])
     assert all("Not a promise" in card.follows for card in cards[1:])
-    epsilon, _ = spent([*(cards[0].commitment,) * number])
+    epsilon, _ = composed_spend([*(cards[0].commitment,) * number])
     assert f"ε = {epsilon:.4g}"[:7] in cards[-1].follows
 
 

@@ -13,7 +13,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.unit import (
     DEFAULT_UNIT,
-    EVER,
+    UNIT_EVER,
     check_unit,
     group_privacy,
     is_same_unit,
@@ -47,7 +47,7 @@ def test_without_delta_there_is_none_for_groups_and_a_large_group_has_no_limit()
 
 def test_what_a_person_is_promised():
     assert (
-        promise(EVER, 1.0, 1e-6, "All")
+        promise(UNIT_EVER, 1.0, 1e-6, "All")
         == "All is (ε = 1, δ = 1e-06) for a person, who has one user id."
     )
     week = promise(WEEK, 1.0, 1e-6)
@@ -65,8 +65,8 @@ def test_words_that_a_card_can_not_show_are_refused(unit):
 
 def test_which_units_are_the_same():
     assert is_same_unit("A User's week", WEEK)
-    assert is_same_unit(EVER, DEFAULT_UNIT)
-    assert not is_same_unit(WEEK, EVER)
+    assert is_same_unit(UNIT_EVER, DEFAULT_UNIT)
+    assert not is_same_unit(WEEK, UNIT_EVER)
     assert not is_same_unit(WEEK, "a post")
 
 

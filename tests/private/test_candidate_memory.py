@@ -21,11 +21,13 @@ from bayesgram.private.candidates import (
     sum_candidates,
 )
 from bayesgram.private.clipping import UNITS
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user, sum_weights
+
+pytestmark = pytest.mark.slow
 
 FOUND = ContributionBound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
@@ -66,8 +68,8 @@ def crowded(monkeypatch):
         return call
 
     monkeypatch.setattr(tokenizer, "CHUNK_BYTES", 1 << 13)
-    monkeypatch.setattr(streaming, "SMALLEST", 2000)
-    monkeypatch.setattr(streaming, "PIECE", 3000)
+    monkeypatch.setattr(streaming, "MIN_PENDING", 2000)
+    monkeypatch.setattr(streaming, "PIECE_SIZE", 3000)
     monkeypatch.setattr(candidates, "SMALLEST_TABLE", 20_000)
     monkeypatch.setattr(
         streaming.UserPartitions, "spill", counting("text", streaming.UserPartitions.spill)
@@ -77,7 +79,7 @@ def crowded(monkeypatch):
 
 
 def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     here = sum_candidates(read(private), public, ORDERS, FOUND, memory=1 << 30)
     assert crowded == {"text": 0, "sums": 0}
     there = sum_candidates(read(private), public, ORDERS, FOUND, memory=1)
@@ -105,12 +107,12 @@ def all_of(lists):
 
 
 def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded):
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
         here = all_of(lists)
     assert not crowded["text"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "BYTES_PER_ROW", 1 << 20)
+        patch.setattr(streaming, "BYTES_PER_OCCURRENCE", 1 << 20)
         with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
             there = all_of(lists)
     assert crowded["text"] > 3
@@ -129,7 +131,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
     private, vocabulary, many_blocks, share
 ):
     """However many of them were in memory before: numbers, weights, lists, and sums in every round."""
-    public, rng = PublicText.of(vocabulary), np.random.default_rng(6)
+    public, rng = PublicTextModel.from_vocabulary(vocabulary), np.random.default_rng(6)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as here:
         pairs = sum(map(len, candidates_by_user(here)))
         needed = candidates.CANDIDATE_BYTES * len(here) + candidates.PAIR_BYTES * pairs
@@ -205,7 +207,7 @@ def test_nothing_is_left_on_disk(private, vocabulary, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for memory in (1 << 30, 1):
         with list_candidates(
-            read(private), PublicText.of(vocabulary), ORDERS, 20, memory=memory
+            read(private), PublicTextModel.from_vocabulary(vocabulary), ORDERS, 20, memory=memory
         ) as lists:
             sum_weights(lists, np.ones(len(lists)))
             assert list(tmp_path.iterdir())
@@ -217,7 +219,7 @@ def test_two_windows_with_the_same_hash_stay_two(private, vocabulary, many_block
     monkeypatch.setattr(
         candidates, "hash_windows", lambda rows, _hashes: np.zeros(len(rows), np.uint64)
     )
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
         here = all_of(lists)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
@@ -245,7 +247,7 @@ def test_there_may_be_more_candidates_than_32_bits_can_number(
         numbers._size = 1 << 32
         added = numbers.add(np.array([[1, 2], [3, 4], [1, 2]], np.int32))
     assert added.tolist() == [1 << 32, (1 << 32) + 1, 1 << 32]
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
         near = candidates_by_user(lists)
     monkeypatch.setattr(candidates, "SpillableColumn", Far)
@@ -258,7 +260,9 @@ def test_one_user_with_very_many_ngrams(vocabulary):
     words = np.random.default_rng(1).permutation(300_000).astype(str)
     rows = [" ".join(f"q{word}" for word in some) for some in np.array_split(words, 30)]
     cut = Tokenizer("whitespace")
-    public = PublicText.of(Vocabulary(vocabulary.ngrams, vocabulary.counts, 3, cut))
+    public = PublicTextModel.from_vocabulary(
+        Vocabulary(vocabulary.ngrams, vocabulary.counts, 3, cut)
+    )
     found = []
     for texts in (rows, rows[::-1]):
         table = pa.table({"user": ["ann"] * len(texts), "text": texts})

@@ -25,13 +25,13 @@ from bayesgram.private.candidates import (
 from bayesgram.private.clipping import UNITS
 from bayesgram.public import candidate_weights as public_weights
 from bayesgram.public.candidate_weights import (
-    EXPONENT,
-    LIKELY,
-    Spelling,
-    least,
+    LIKELY_LOG_PROBABILITY,
+    WEIGHT_EXPONENT,
+    SpellingModel,
     log_weights,
-    sums_up_to,
-    weigh,
+    min_log_weight,
+    segment_sums,
+    write_log_weights,
 )
 from bayesgram.text import tokenizer as tokens_of_text
 from bayesgram.text.tokenizer import buffers
@@ -339,7 +339,7 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
     with pytest.MonkeyPatch.context() as patch:
         before = added(said), sorted(listed(said)[1])
         assert (added(shuffled), sorted(listed(shuffled)[1])) == before
-        patch.setattr(streaming, "SMALLEST", 3)
+        patch.setattr(streaming, "MIN_PENDING", 3)
         patch.setattr(candidates, "SMALLEST_TABLE", 1)
         patch.setattr(candidates, "FEWEST_CANDIDATES", 1)
         patch.setattr(candidates, "PAIRS_AT_ONCE", 5)
@@ -413,7 +413,7 @@ def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, 
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "CORES", cores)
-        _, _, partitioned = streaming._partitioned(parts, np.zeros(1, np.uint64))
+        _, _, partitioned = streaming._partition_parts(parts, np.zeros(1, np.uint64))
     assert partitioned.tolist() == list(range(edges[-1]))
 
 
@@ -426,19 +426,19 @@ def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, 
 def test_what_is_added_up_for_a_word_has_nothing_of_the_words_before(before, own):
     values = np.array(before + own)
     ends = np.array([len(before), len(values)])
-    assert sums_up_to(values, ends)[1] == sums_up_to(np.array(own), np.array([len(own)]))[0]
-    assert sums_up_to(values, ends) == pytest.approx([sum(before), sum(own)])
+    assert segment_sums(values, ends)[1] == segment_sums(np.array(own), np.array([len(own)]))[0]
+    assert segment_sums(values, ends) == pytest.approx([sum(before), sum(own)])
 
 
 @pytest.fixture(scope="module")
 def weighed():
     """A text of some thousand tokens, what is known of any text, and its weights in one piece."""
-    rng, tokens = np.random.default_rng(8), PUBLIC.numbered()
+    rng, tokens = np.random.default_rng(8), PUBLIC.new_token_table()
     new = pa.array([f"zog{at}".encode() for at in range(30)], pa.large_binary())
     tokens.add(*buffers(new))
     text = np.where(rng.random(3000) < 0.1, -1, rng.integers(0, len(tokens), 3000)).astype(np.int32)
-    novelty = PUBLIC.novelty(tokens, ORDERS)
-    return text, novelty, novelty.weights(text)
+    novelty = PUBLIC.candidate_weigher(tokens, ORDERS)
+    return text, novelty, novelty.log_weights(text)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 1000])
@@ -470,9 +470,9 @@ def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
     before = listed(said), added(said)
     for module, name, size in (
         (public_weights, "BATCH_SIZE", 16),
-        (streaming, "PIECE", 100),
+        (streaming, "PIECE_SIZE", 100),
         (tokens_of_text, "CHUNK_BYTES", 500),
-        (streaming, "SMALLEST", 300),
+        (streaming, "MIN_PENDING", 300),
     ):
         monkeypatch.setattr(module, name, size)
         assert (listed(said), added(said)) == before
@@ -489,12 +489,12 @@ def test_how_likely_a_spelling_is_does_not_depend_on_other_words():
             for _ in range(size)
         ]
 
-    spelling = Spelling.of(
+    spelling = SpellingModel.from_words(
         pa.array(sorted(set(made(40_000, b"aeioubcdfghlmnprstvwxyz"))), pa.large_binary())
     )
     words = made(25_000, b"abcdefghijkl")
-    whole = spelling.logs(pa.array(words, pa.large_binary()))
-    assert (whole[1:] == spelling.logs(pa.array(words[1:], pa.large_binary()))).all()
+    whole = spelling.log_probabilities(pa.array(words, pa.large_binary()))
+    assert (whole[1:] == spelling.log_probabilities(pa.array(words[1:], pa.large_binary()))).all()
 
 
 def test_exponentials_don_t_depend_on_their_place_in_an_array():
@@ -514,15 +514,15 @@ def test_compiled_weights_don_t_depend_on_their_place_either():
 
     def weights(some):
         found = np.zeros(some.shape[1])
-        weigh(
+        write_log_weights(
             np.ascontiguousarray(some),
             1,
             np.zeros(some.shape[1], np.bool_),
             found,
             0,
-            LIKELY,
-            EXPONENT,
-            least(1),
+            LIKELY_LOG_PROBABILITY,
+            WEIGHT_EXPONENT,
+            min_log_weight(1),
         )
         return found
 

@@ -92,7 +92,7 @@ def test_a_user_s_records_are_merged_over_all_tables_in_any_order(rows, random, 
 @given(messages)
 def test_merging_early_changes_nothing(rows):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PENDING", 1)
+        patch.setattr(module, "MAX_PENDING", 1)
         early = count([table(rows[:5]), table(rows[5:])], VOCABULARY)
     assert as_dict(early) == expected(rows)
 

@@ -59,7 +59,7 @@ def test_more_rows_than_memory_holds(tmp_path, monkeypatch):
     path = tmp_path / "c.parquet"
     pq.write_table(pa.table({"user": ["a"], "ngram": [0], "count": [1]}), path)
 
-    monkeypatch.setattr("bayesgram.private.counts_io._rows_in", lambda _: 1 << 60)
+    monkeypatch.setattr("bayesgram.private.counts_io._count_rows", lambda _: 1 << 60)
     with pytest.raises(
         BayesgramError,
         match=r"more rows than memory can hold; it is damaged, or needs a larger mach",

@@ -23,6 +23,8 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.row_hashes import ALL, LONG_ROW_OF_CHARACTERS, RowSample
 from bayesgram.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 SALTS = range(20)
 
 
@@ -63,12 +65,12 @@ def share_of(public_rows, private_rows, salt):
     public = RowSample(salt, least=8, capacity=CAPACITY)
     for piece in np.array_split(spread(public_rows, salt), 7):
         public.add(piece)
-    empty = RowSample(salt, least=8, capacity=public_row_check.CAPACITY, limit=public.limit)
+    empty = RowSample(salt, least=8, capacity=public_row_check.SAMPLE_CAPACITY, limit=public.limit)
     check = PublicRowCheck(public, empty, allow_public=False)
     for piece in np.array_split(spread(private_rows, salt), 5):
         check.private.add(piece)
     assert len(check.public) <= CAPACITY
-    assert len(check.private) <= public_row_check.CAPACITY
+    assert len(check.private) <= public_row_check.SAMPLE_CAPACITY
     return check.share
 
 
@@ -200,7 +202,7 @@ def test_counting_public_text_as_private_text_is_refused(caplog):
 
 def test_a_list_that_is_counted_in_text_knows_the_text_s_rows():
     rows = sentences(0, 300)
-    listed = Vocabulary.of_list(["row", "text"], pa.table({"text": rows}))
+    listed = Vocabulary.from_list(["row", "text"], pa.table({"text": rows}))
     with pytest.raises(UsageError, match="about 100% of the private rows"):
         count(people(rows), listed)
 
@@ -216,8 +218,8 @@ def test_several_sources_and_pieces_of_text_are_all_known(monkeypatch):
 
 
 def count_share(rows, vocabulary):
-    check = PublicRowCheck.of(vocabulary)
-    for _ in public_row_check.compared(
+    check = PublicRowCheck.from_vocabulary(vocabulary)
+    for _ in public_row_check.check_records(
         read_records(people(rows), text_column="text", user_column="user"),
         vocabulary.tokenizer,
         PublicRowCheck(check.public, check.private, allow_public=True),
@@ -329,7 +331,7 @@ def test_who_needs_no_rows_does_not_read_them(tmp_path, monkeypatch, caplog):
     vocabulary_of(rows).save(tmp_path / "v.parquet")
     rows_path(tmp_path / "v.parquet").write_bytes(b"damaged")
     loaded = Vocabulary.load(tmp_path / "v.parquet")
-    assert len(loaded.taken(slice(3))) == 3
+    assert len(loaded.select(slice(3))) == 3
     vocabulary_of(rows).save(tmp_path / "w.parquet")
     monkeypatch.setattr(public_rows.os, "access", lambda *_: False)  # root may read everything
     assert Vocabulary.load(tmp_path / "w.parquet").public_rows is None
@@ -357,7 +359,7 @@ def test_nothing_that_is_published_holds_the_rows(tmp_path):
     ]
     assert len(written) > 5
     for path in written:
-        assert not path.name.endswith(public_rows.ENDING)
+        assert not path.name.endswith(public_rows.SUFFIX)
         content = path.read_bytes()
         assert salt not in content
         assert not any(value in content for value in hashes)

@@ -198,9 +198,9 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
     listed = Segments("country", ("fr", "de"))
     whole = bg.count(table(rows), VOCABULARY, by="country", segments=listed.names)
     save_counts(whole, VOCABULARY, tmp_path / "whole")
-    for module, name in ((streaming, "SMALLEST"), (counting, "PENDING")):
+    for module, name in ((streaming, "MIN_PENDING"), (counting, "MAX_PENDING")):
         monkeypatch.setattr(module, name, 50)
-    monkeypatch.setattr(streaming, "BYTES_PER_ROW", 10**8)
+    monkeypatch.setattr(streaming, "BYTES_PER_OCCURRENCE", 10**8)
     records = read_records(table(rows), text_column="text", user_column="user", segments=listed)
     count_to_folder(records, VOCABULARY, tmp_path / "streamed", memory=10**8, segments=listed)
     streamed = load_counts(tmp_path / "streamed", vocabulary_size=len(VOCABULARY))
@@ -222,7 +222,6 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
     [
         {"by": "c", "names": ["de", "de"], "other": False},
         {"by": "c", "names": 7, "other": False},
-        None,
         "absent",
     ],
     ids=str,
@@ -235,7 +234,17 @@ def test_damaged_segments_of_a_counts_folder_are_refused(segments, tmp_path):
     if segments == "absent":
         del meta["segments"]
     (tmp_path / "counts" / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(BayesgramError, match=r"meta\.json is damaged"):
+    with pytest.raises(BayesgramError, match=r"meta\.json is damaged|ngram is not in 0"):
+        load_counts(tmp_path / "counts", vocabulary_size=len(VOCABULARY))
+
+
+def test_rows_of_other_segments_are_refused_where_no_segments_are_named(tmp_path):
+    counts = bg.count(table(ROWS), VOCABULARY, by="country", segments=["de", "fr"], other=True)
+    save_counts(counts, VOCABULARY, tmp_path / "counts")
+    meta = json.loads((tmp_path / "counts" / "meta.json").read_text())
+    meta["segments"] = None
+    (tmp_path / "counts" / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(BayesgramError, match="ngram is not in 0 … "):
         load_counts(tmp_path / "counts", vocabulary_size=len(VOCABULARY))
 
 

@@ -38,7 +38,7 @@ def test_round_trip(tmp_path_factory, matrix, rows_at_once):
     counts = reference_paper.make_user_counts(matrix, fingerprint=vocabulary.fingerprint)
     folder = tmp_path_factory.mktemp("counts") / "c"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counts_io, "ROWS_AT_ONCE", rows_at_once)
+        patch.setattr(counts_io, "ROWS_PER_WRITE", rows_at_once)
         save_counts(counts, vocabulary, folder)
     assert same(load_counts(folder, vocabulary_size=len(vocabulary)), counts)
 
@@ -171,18 +171,29 @@ def test_missing_and_foreign_folders(tmp_path):
         load_counts(tmp_path / "text.parquet", vocabulary_size=2)
 
 
-def test_a_damaged_or_later_meta_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "step"), [(1, "Count again with `bayesgram count`."), (99, "Use a newer one.")]
+)
+def test_another_format_is_refused_with_the_next_step(tmp_path, number, step):
     vocabulary = reference_paper.make_vocabulary([1, 2])
     save_counts(
         reference_paper.make_user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts"
     )
     meta = tmp_path / "counts" / "meta.json"
-    meta.write_text(json.dumps(json.loads(meta.read_text()) | {"format": 99}))
+    meta.write_text(json.dumps(json.loads(meta.read_text()) | {"format": number}))
     with pytest.raises(
         UsageError,
-        match=r"is a counts folder of format 99; this bayesgram reads 2\. Use a newer one\.$",
+        match=rf"is a counts folder of format {number}; this bayesgram reads 2\. {step}$",
     ):
         load_counts(tmp_path / "counts", vocabulary_size=2)
+
+
+def test_a_damaged_meta_is_refused(tmp_path):
+    vocabulary = reference_paper.make_vocabulary([1, 2])
+    save_counts(
+        reference_paper.make_user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts"
+    )
+    meta = tmp_path / "counts" / "meta.json"
     meta.write_text("{")
     with pytest.raises(BayesgramError, match=r"meta\.json is damaged"):
         load_counts(tmp_path / "counts", vocabulary_size=2)

@@ -18,13 +18,15 @@ from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.private import counts_io, counts_on_disk
 from bayesgram.private.clipping import LostWords, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import MAX_COUNT
-from bayesgram.private.counts_io import Batch, load_counts, save_counts
-from bayesgram.private.counts_on_disk import CountsOnDisk, open_counts, whole_users
+from bayesgram.private.counts_io import CountsBatch, load_counts, save_counts
+from bayesgram.private.counts_on_disk import CountsOnDisk, group_users, open_counts
 from bayesgram.private.norm_histogram import Bins, amounts
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
+
+pytestmark = pytest.mark.slow
 
 SIZE = 4
 NAMES = [
@@ -140,7 +142,7 @@ def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(
     files, together = made
     folder = write(tmp_path_factory.mktemp("counts") / "c", files, group)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counts_io, "ROWS_READ", batch)
+        patch.setattr(counts_io, "ROWS_PER_READ", batch)
         patch.setattr(counts_on_disk, "BLOCK_ROWS", block)
         here, there = load_counts(folder), open_counts(folder)
         assert (
@@ -158,13 +160,13 @@ def test_every_user_is_in_one_block(runs, block):
     """Whose rows are together; ids that come twice in a dictionary are one user."""
     ids = pa.array([b"a", b"b", b"c", b"d"] * 2, pa.large_binary())
     batches = [
-        Batch(ids, *(np.array(sorted(own, key=lambda code: code % 4), np.int32),) * 3)
+        CountsBatch(ids, *(np.array(sorted(own, key=lambda code: code % 4), np.int32),) * 3)
         for own in runs
     ]
     flat = [code % 4 for batch in batches for code in batch.codes.tolist()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts_on_disk, "BLOCK_ROWS", block)
-        blocks = list(whole_users(batches))
+        blocks = list(group_users(batches))
     expected = [at for at in range(len(flat)) if not at or flat[at] != flat[at - 1]]
     firsts = np.cumsum([0, *(some.ngrams.size for some in blocks)]).tolist()
     found = [
@@ -181,13 +183,13 @@ def test_every_user_is_in_one_block(runs, block):
 
 
 def test_a_block_is_no_larger_than_it_must_be():
-    one = Batch(
+    one = CountsBatch(
         pa.array([b"a", b"b"], pa.large_binary()), *(np.repeat(np.array([0, 1], np.int32), 2),) * 3
     )
-    other = Batch(
+    other = CountsBatch(
         pa.array([b"c"], pa.large_binary()), *(np.zeros(4, np.int32),) * 3
     )  # a batch that is one user
-    assert [block.ngrams.size for block in whole_users([one, other, one, other])] == [2, 2, 6, 2, 4]
+    assert [block.ngrams.size for block in group_users([one, other, one, other])] == [2, 2, 6, 2, 4]
 
 
 def crowd(folder, seed=3):
@@ -258,9 +260,9 @@ def test_two_ids_of_one_hash_are_compared_in_memory(tmp_path, monkeypatch):
 def test_a_user_who_comes_again_after_somebody_of_the_same_hash_is_merged(tmp_path, monkeypatch):
     """Each user is a block here, so that equal hashes meet at the edges of blocks alone."""
     monkeypatch.setattr(counts_on_disk, "BLOCK_ROWS", 1)
-    monkeypatch.setattr(counts_io, "ROWS_READ", 1)
+    monkeypatch.setattr(counts_io, "ROWS_PER_READ", 1)
     monkeypatch.setattr(
-        counts_on_disk, "_hashes", lambda block: np.ones(len(block.users), np.uint64)
+        counts_on_disk, "_hash_ids", lambda block: np.ones(len(block.users), np.uint64)
     )
     folder = write(tmp_path / "c", [[("a", 0, 9), ("b", 1, 9), ("a", 2, 9)]], 1)
     found = open_counts(folder)
@@ -279,14 +281,14 @@ def test_counts_that_change_while_they_are_checked_are_not_used(tmp_path, monkey
     folder = write(tmp_path / "c", [[(name, 1, 1) for name in names]], 3)
     other = write(tmp_path / "d", [[(name, 1, 1) for name in [*names[:-1], names[0]]]], 3)
     part, replacement = (next((each / "counts.parquet").iterdir()) for each in (folder, other))
-    compare, check = counts_on_disk._are_together, CountsOnDisk._check_unchanged
+    compare, check = counts_on_disk._has_distinct_users, CountsOnDisk._check_unchanged
 
     def replaced(check_first, *arguments):
         found = check_first(*arguments)
         part.write_bytes(replacement.read_bytes())
         return found
 
-    monkeypatch.setattr(counts_on_disk, "_are_together", partial(replaced, compare))
+    monkeypatch.setattr(counts_on_disk, "_has_distinct_users", partial(replaced, compare))
     if together == "by hash":
         monkeypatch.setattr(CountsOnDisk, "_check_unchanged", lambda self: replaced(check, self))
     counts = open_counts(folder)

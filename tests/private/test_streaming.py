@@ -42,10 +42,10 @@ def test_what_waits_on_disk_gives_the_same_counts(
 ):
     batches = list(PEOPLE.messages())
     batches += [batch.slice(0, 60) for batch in batches[:2]]  # users who come again, much later
-    monkeypatch.setattr(counting, "PENDING", pending)
-    monkeypatch.setattr(streaming, "BYTES_PER_ROW", bytes_per_row)
-    monkeypatch.setattr(streaming, "SMALLEST", 1)
-    monkeypatch.setattr(streaming, "PIECE", piece)
+    monkeypatch.setattr(counting, "MAX_PENDING", pending)
+    monkeypatch.setattr(streaming, "BYTES_PER_OCCURRENCE", bytes_per_row)
+    monkeypatch.setattr(streaming, "MIN_PENDING", 1)
+    monkeypatch.setattr(streaming, "PIECE_SIZE", piece)
     monkeypatch.setattr(ngrams, "CHUNKS_BEGUN", begun)
     records = read_records(batches, text_column="text", user_column="user", skip_bad_rows=False)
     save_counts(count(batches, vocabulary), vocabulary, tmp_path / "more")
@@ -76,9 +76,9 @@ class Growing(list):
 def test_hashes_of_users_who_are_read_meanwhile_are_kept():
     """Text is read while earlier text is spilled: a user without a hash would get another's."""
     hashes = Growing([np.array([11], np.uint64), np.array([22], np.uint64)])
-    assert streaming.joined(hashes).tolist() == [11, 22]
+    assert streaming.merge_hashes(hashes).tolist() == [11, 22]
     assert np.concatenate(list(hashes)).tolist() == [11, 22, 33]
-    assert streaming.joined(hashes).tolist() == [11, 22, 33]
+    assert streaming.merge_hashes(hashes).tolist() == [11, 22, 33]
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path, vocabulary):

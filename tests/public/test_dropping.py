@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.public.discovered_ngrams import Discovery, contains_any
-from bayesgram.public.vocabulary import Vocabulary, extended
+from bayesgram.public.vocabulary import Vocabulary, extend_vocabulary
 from bayesgram.releases.provenance import DiscoveryClaim
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -33,7 +33,12 @@ def discovery_of(public, found):
     logs = np.full(len(found), -3.0)
     weights = np.arange(len(found), dtype=float)
     return Discovery(
-        strings(found), weights, logs, 1.0, None, extended(plain, strings(found), logs, claim)
+        strings(found),
+        weights,
+        logs,
+        1.0,
+        None,
+        extend_vocabulary(plain, strings(found), logs, claim),
     )
 
 
@@ -54,7 +59,7 @@ def test_dropping_takes_what_contains_it_and_leaves_what_was_public(public, foun
     )
     dropped = [ngram for ngram, stays in zip(ngrams, rows, strict=True) if not stays]
     expected = [ngram for ngram in ngrams if not any(contains(ngram, other) for other in dropped)]
-    kept = discovery.kept(rows)
+    kept = discovery.keep(rows)
     assert kept.ngrams.to_pylist() == [" ".join(ngram) for ngram in expected]
     assert kept.weights.tolist() == [float(ngrams.index(ngram)) for ngram in expected]
     listed = {tuple(ngram.split()) for ngram in kept.vocabulary.ngrams.to_pylist()}
@@ -76,7 +81,7 @@ def test_the_example_of_the_documentation():
     names = discovery.ngrams.to_pylist()
 
     def left(*dropped):
-        return discovery.kept(np.array([name not in dropped for name in names]))
+        return discovery.keep(np.array([name not in dropped for name in names]))
 
     assert left("typos").ngrams.to_pylist() == ["art", "start", "the start"]
     assert "public typos" in left("typos").vocabulary.ngrams.to_pylist()

@@ -9,7 +9,7 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.public.public_model import PublicModel, check_place, model_words
+from bayesgram.public.public_model import PublicModel, check_target, model_words
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -42,7 +42,7 @@ def same(ours, theirs):
         "suffix",
         "log_probability",
         "log_backoff",
-        "ranked",
+        "likeliest_words",
     )
     return all(
         np.array_equal(getattr(ours.trie, name), getattr(theirs.trie, name)) for name in names
@@ -110,7 +110,7 @@ def test_what_is_not_ours_is_not_replaced(tmp_path, model, place):
     with pytest.raises(UsageError, match="holds files that are not ours"):
         model.save(tmp_path / "public.model", force=True)
     with pytest.raises(UsageError, match="holds files that are not ours"):
-        check_place(tmp_path / "public.model", force=True)
+        check_target(tmp_path / "public.model", force=True)
 
 
 def test_a_size_is_kept_by_each_source(vocabulary):
@@ -129,7 +129,7 @@ def test_a_number_of_bytes_is_kept_by_each_source(vocabulary):
         "talk": ["i like"],
     }
     inputs = {name: pa.table({"text": rows}) for name, rows in text.items()}
-    whole = PublicModel.from_public(vocabulary, inputs)["wiki"].quantised()
+    whole = PublicModel.from_public(vocabulary, inputs)["wiki"].quantise()
     small = PublicModel.from_public(vocabulary, inputs, max_size=whole.size_on_disk - 40)
     assert small["wiki"].size_on_disk <= whole.size_on_disk - 40
     assert sum(small["wiki"].sizes) < sum(whole.sizes)

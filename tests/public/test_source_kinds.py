@@ -14,7 +14,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import read_records
 from bayesgram.lm.arpa import write_arpa
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.public.sources import Listed
+from bayesgram.public.sources import CountedNgrams
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
@@ -93,7 +93,7 @@ def test_a_release_and_a_vocabulary_beside_text(tmp_path, caplog):
     }
     made = Vocabulary.from_public(given_, order=(1, 2), size=9)
     assert made.ngrams.to_pylist() == ["a", "b", "q", "z", "a z", "a b", "b a"]
-    assert made.by_source.tolist() == [
+    assert made.counts_by_source.tolist() == [
         [2, 2, 0, 0, 0, 1, 1],
         [75_000_000, 0, 0, 25_000_000, 10**8, 0, 0],
         [5, 0, 5, 0, 0, 0, 0],
@@ -155,11 +155,11 @@ def test_lists_and_text_are_chosen_from_alike(sources, order, size, data):
         as_list = data.draw(st.booleans())
         text = read_records(make_table(sentences), text_column="text", user_column=None)
         opened[f"s{number}"] = (
-            Listed(ngrams, np.array([*own.values()]), Path("x")) if as_list else text
+            CountedNgrams(ngrams, np.array([*own.values()]), Path("x")) if as_list else text
         )
     made = Vocabulary.from_sources(opened, order=order, size=size, tokenizer=Tokenizer())
     assert made.ngrams.to_pylist() == [" ".join(ngram) for ngram in wanted]
-    assert made.by_source.tolist() == [[own[ngram] for ngram in wanted] for own in counted]
+    assert made.counts_by_source.tolist() == [[own[ngram] for ngram in wanted] for own in counted]
 
 
 # A list that is there already
@@ -180,11 +180,11 @@ def test_a_list_is_counted_in_its_order(sources, listed):
     given_ = {f"s{number}": make_table(sentences) for number, sentences in enumerate(sources)}
     if not all(map(any, wanted)):
         with pytest.raises(BayesgramError, match="has none of the"):
-            Vocabulary.of_list(ngrams, given_)
+            Vocabulary.from_list(ngrams, given_)
         return
-    made = Vocabulary.of_list(ngrams, given_)
+    made = Vocabulary.from_list(ngrams, given_)
     assert made.ngrams.to_pylist() == ngrams
-    assert made.by_source.tolist() == wanted
+    assert made.counts_by_source.tolist() == wanted
 
 
 def test_lists_in_files_and_vocabularies(tmp_path):
@@ -193,7 +193,7 @@ def test_lists_in_files_and_vocabularies(tmp_path):
     (tmp_path / "list.csv").write_text("more,ngram\n1,b\n2,a\n3,a b\n")
     (tmp_path / "list.tsv.gz").write_bytes(gzip.compress(b"ngram\tx\nb\t\na\t\na b\t\n"))
     write_parquet(tmp_path / "list.parquet", ngram=ngrams)
-    known = Vocabulary.of_list(ngrams, text, tokenizer=Tokenizer("whitespace"))
+    known = Vocabulary.from_list(ngrams, text, tokenizer=Tokenizer("whitespace"))
     known.save(tmp_path / "v.parquet")
     lists = [
         ngrams,
@@ -201,21 +201,21 @@ def test_lists_in_files_and_vocabularies(tmp_path):
         *(tmp_path / f"list.{ending}" for ending in ("txt", "csv", "tsv.gz", "parquet")),
     ]
     for listed in [*lists, tmp_path / "v.parquet", known]:
-        made = Vocabulary.of_list(listed, {"x": text})
+        made = Vocabulary.from_list(listed, {"x": text})
         assert made.ngrams.to_pylist() == ngrams
         assert made.counts.tolist() == [1, 2, 1]
         own = listed is known or listed == tmp_path / "v.parquet"
         assert made.tokenizer == Tokenizer("whitespace" if own else "words")
         assert (made.fingerprint == known.fingerprint) == own
-    looked_up = Vocabulary.of_list(
+    looked_up = Vocabulary.from_list(
         ngrams[1:], {"v": tmp_path / "v.parquet"}, tokenizer=Tokenizer("whitespace")
     )
     assert looked_up.counts.tolist() == [2, 1]
-    assert Vocabulary.of_list(["<s> a"], text).tokenizer.boundaries
+    assert Vocabulary.from_list(["<s> a"], text).tokenizer.boundaries
     with pytest.raises(
         UsageError, match=r"^tokenizer: the vocabulary has its own, 'whitespace'; leave it out\.$"
     ):
-        Vocabulary.of_list(known, text, tokenizer=Tokenizer())
+        Vocabulary.from_list(known, text, tokenizer=Tokenizer())
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_lists_in_files_and_vocabularies(tmp_path):
 )
 def test_bad_lists(listed, message):
     with pytest.raises(UsageError) as caught:
-        Vocabulary.of_list(listed, make_table([["a"]]))
+        Vocabulary.from_list(listed, make_table([["a"]]))
     assert str(caught.value).startswith(message)
 
 
@@ -240,11 +240,11 @@ def test_bad_list_files(tmp_path):
         UsageError,
         match=r"no column 'ngram'; the columns are 'word'\. A list has its n-grams in the",
     ):
-        Vocabulary.of_list(tmp_path / "list.csv", make_table([["a"]]))
+        Vocabulary.from_list(tmp_path / "list.csv", make_table([["a"]]))
     with pytest.raises(UsageError, match="no column 'ngram'"):
-        Vocabulary.of_list(
+        Vocabulary.from_list(
             write_parquet(tmp_path / "list.parquet", word=["a"]), make_table([["a"]])
         )
     (tmp_path / "list.txt").write_text("")
     with pytest.raises(BayesgramError, match="nothing was read"):
-        Vocabulary.of_list(tmp_path / "list.txt", make_table([["a"]]))
+        Vocabulary.from_list(tmp_path / "list.txt", make_table([["a"]]))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.public import top_ngrams
-from bayesgram.public.mixture import Source, mixture
+from bayesgram.public.mixture import SourceCounts, mix_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.synthetic.population import Population
 from bayesgram.text import ngrams as text_ngrams
@@ -20,7 +20,7 @@ from helpers.hypothesis_profiles import examples
 from helpers.source_texts import (
     count_ngrams,
     make_table,
-    mix_counts,
+    mix_counts_exactly,
     select_ngrams,
     several_texts,
     write_parquet,
@@ -47,8 +47,8 @@ def test_the_n_grams_with_the_highest_mean_frequency(
     given_ = {f"s{number}": make_table(sentences) for number, sentences in enumerate(sources)}
     lacking = [k for k, own in enumerate(counted) if not any(own[ngram] for ngram in wanted)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(top_ngrams, "MOST_TIES", ties)
-        patch.setattr(top_ngrams, "FEWEST_ROWS", 1 if memory == 0 else 1000)
+        patch.setattr(top_ngrams, "MAX_TIES_FACTOR", ties)
+        patch.setattr(top_ngrams, "MIN_BATCH_ROWS", 1 if memory == 0 else 1000)
         if lacking:
             with pytest.raises(BayesgramError):
                 Vocabulary.from_public(
@@ -63,8 +63,8 @@ def test_the_n_grams_with_the_highest_mean_frequency(
             memory=memory,
         )
     assert made.ngrams.to_pylist() == [" ".join(ngram) for ngram in wanted]
-    assert made.by_source.tolist() == [[own[ngram] for ngram in wanted] for own in counted]
-    exact = mix_counts(made.by_source.tolist())
+    assert made.counts_by_source.tolist() == [[own[ngram] for ngram in wanted] for own in counted]
+    exact = mix_counts_exactly(made.counts_by_source.tolist())
     assert all(
         abs(count - value) <= Fraction(501, 1000)
         for count, value in zip(made.counts.tolist(), exact, strict=True)
@@ -78,7 +78,7 @@ def test_one_source_is_chosen_from_as_ever():
     )
     assert plain.sources == ()
     assert plain.source_names == ["public"]
-    assert plain.by_source.tolist() == [plain.counts.tolist()]
+    assert plain.counts_by_source.tolist() == [plain.counts.tolist()]
     assert named.source_names == ["x"]
     assert named.counts.tolist() == named.sources[0].counts.tolist() == plain.counts.tolist()
     assert named.ngrams.equals(plain.ngrams)
@@ -98,12 +98,12 @@ def test_round_trip(tmp_path):
     made.save(tmp_path / "v.parquet")
     read = Vocabulary.load(tmp_path / "v.parquet")
     assert read.source_names == ["wiki", "talk-1.x_"]
-    assert read.by_source.tolist() == made.by_source.tolist()
+    assert read.counts_by_source.tolist() == made.counts_by_source.tolist()
     assert read.counts.tolist() == made.counts.tolist()
     assert (read.fingerprint, read.prior_fingerprint) == (made.fingerprint, made.prior_fingerprint)
-    for (place, part), (_, loaded) in zip(made.parts, read.parts, strict=True):
+    for (place, part), (_, loaded) in zip(made.by_order, read.by_order, strict=True):
         assert part.counts.tolist() == made.counts[place].tolist() == loaded.counts.tolist()
-        assert part.by_source.tolist() == made.by_source[:, place].tolist()
+        assert part.counts_by_source.tolist() == made.counts_by_source[:, place].tolist()
 
 
 # Files
@@ -118,7 +118,7 @@ def test_a_file_made_elsewhere_needs_ngrams_and_a_column_for_each_source(tmp_pat
     }
     for more in ({}, {"count": [7, 7, 7]}, {"count": ["not", "a", "number"]}):
         read = Vocabulary.load(write_parquet(tmp_path / "v.parquet", **columns, **more))
-        assert read.by_source.tolist() == [[6, 2, 0], [0, 2, 5]]
+        assert read.counts_by_source.tolist() == [[6, 2, 0], [0, 2, 5]]
         assert read.counts.tolist() == [
             4,
             6,
@@ -195,16 +195,18 @@ def test_sources_that_do_not_fit():
     words_ = pa.array(["a", "b"], pa.large_string())
     with pytest.raises(
         UsageError,
-        match=r"^the counts are not the mixture of the sources; use Vocabulary\.of_sources",
+        match=r"^the counts are not the mixture of the sources; use Vocabulary\.from_source_counts",
     ):
-        Vocabulary(words_, np.array([1, 2]), 1, Tokenizer(), (Source("x", np.array([2, 1])),))
+        Vocabulary(words_, np.array([1, 2]), 1, Tokenizer(), (SourceCounts("x", np.array([2, 1])),))
     with pytest.raises(UsageError, match=r"^source 'x': 2 n-grams, 1 counts\.$"):
-        Vocabulary.of_sources(words_, [Source("x", np.array([2]))], 1, Tokenizer())
+        Vocabulary.from_source_counts(words_, [SourceCounts("x", np.array([2]))], 1, Tokenizer())
     with pytest.raises(UsageError, match=r"^source 'x': public counts must be 0 or more\.$"):
-        Vocabulary.of_sources(words_, [Source("x", np.array([2, -2]))], 1, Tokenizer())
-    twice = [Source("x", np.array([2, 1]))] * 2
+        Vocabulary.from_source_counts(
+            words_, [SourceCounts("x", np.array([2, -2]))], 1, Tokenizer()
+        )
+    twice = [SourceCounts("x", np.array([2, 1]))] * 2
     with pytest.raises(UsageError, match=r"^source 'x': two sources have this name;"):
-        Vocabulary.of_sources(words_, twice, 1, Tokenizer())
+        Vocabulary.from_source_counts(words_, twice, 1, Tokenizer())
 
 
 @settings(deadline=None)
@@ -215,17 +217,17 @@ def test_the_mixture_is_its_definition_and_each_order_is_by_itself(data, sources
     )
     counts = np.array([data.draw(numbers) for _ in range(sources)])
     orders = np.sort(data.draw(st.lists(st.integers(1, 2), min_size=size, max_size=size)))
-    found = mixture(counts, orders)
+    found = mix_counts(counts, orders)
     for order in np.unique(orders):
-        exact = mix_counts(counts[:, orders == order].tolist())
+        exact = mix_counts_exactly(counts[:, orders == order].tolist())
         for count, value in zip(found[orders == order].tolist(), exact, strict=True):
             assert abs(count - value) <= Fraction(1, 2) + value / 10**14
 
 
 def test_fingerprints_tell_names_and_counts_of_sources_apart():
     def prior(*sources):
-        made = [Source(name, np.array(counts)) for name, counts in sources]
-        return Vocabulary.of_sources(
+        made = [SourceCounts(name, np.array(counts)) for name, counts in sources]
+        return Vocabulary.from_source_counts(
             pa.array(["a", "b"], pa.large_string()), made, 1, Tokenizer()
         ).prior_fingerprint
 
@@ -252,7 +254,7 @@ def test_a_large_source_does_not_drown_a_small_one():
         {"large": large, "small": make_table([["so", "it", "is"]])}, order=2, size=3
     )
     assert made.ngrams.to_pylist() == ["it is", "so it", "the w0"]
-    assert made.by_source.tolist() == [[0, 0, 67], [1, 1, 0]]
+    assert made.counts_by_source.tolist() == [[0, 0, 67], [1, 1, 0]]
     assert made.counts.tolist() == [17, 17, 34]  # 69 (0 + 1/2) / 2, and 69 · 1/2
 
 
@@ -278,7 +280,7 @@ def test_twenty_sources_and_no_more():
         Vocabulary.from_public(texts_, order=1)
     del texts_["s20"]
     made = Vocabulary.from_public(texts_, order=(1, 2), size=100)
-    assert made.by_source.shape == (20, 2 + 20 + 1 + 20)
+    assert made.counts_by_source.shape == (20, 2 + 20 + 1 + 20)
     assert made.ngrams[:2].to_pylist() == ["a", "b"]
 
 
@@ -291,7 +293,7 @@ def test_little_memory_gives_the_same_vocabulary(monkeypatch):
     choice = {"order": (1, 2, 3), "size": 500, "tokenizer": Tokenizer(boundaries=True)}
     whole = Vocabulary.from_public(given_, **choice)
     monkeypatch.setattr(text_ngrams, "SMALLEST", 10_000)
-    monkeypatch.setattr(top_ngrams, "FEWEST_ROWS", 100)
+    monkeypatch.setattr(top_ngrams, "MIN_BATCH_ROWS", 100)
     less = Vocabulary.from_public(given_, **choice, memory=1)
     assert (less.fingerprint, less.prior_fingerprint) == (
         whole.fingerprint,
@@ -304,7 +306,7 @@ def test_a_source_that_lacks_an_order_is_left_out_of_it():
         {"x": make_table([["a", "b"]] * 3), "y": make_table([["b"], ["c"]])}, order=(1, 2), size=9
     )
     assert made.ngrams.to_pylist() == ["b", "a", "c", "a b"]  # 1/2 + 1/2, 1/2, 1/2
-    assert made.by_source.tolist() == [[3, 3, 0, 3], [1, 0, 1, 0]]
+    assert made.counts_by_source.tolist() == [[3, 3, 0, 3], [1, 0, 1, 0]]
     assert made.counts.tolist() == [4, 2, 2, 3]
 
 

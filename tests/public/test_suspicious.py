@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayesgram.public.discovered_ngrams import reason
+from bayesgram.public.discovered_ngrams import suspicion_of
 
 ADDRESSES = [
     "a@b",
@@ -57,4 +57,4 @@ FINE = [
     + [(ngram, None) for ngram in FINE],
 )
 def test_what_looks_like_a_secret(ngram, expected):
-    assert reason(ngram) == expected
+    assert suspicion_of(ngram) == expected

@@ -195,9 +195,11 @@ def test_public_counts_that_would_overflow_are_refused():
 
 def test_capitals_that_are_never_found():
     ngrams = pa.array(["The fish", "the fish", "Ärger mit"], pa.large_string())
-    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer()).unreachable == 2
+    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer()).unreachable_count == 2
     assert (
-        Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer("words", lowercase=False)).unreachable
+        Vocabulary(
+            ngrams, np.ones(3, np.int64), 2, Tokenizer("words", lowercase=False)
+        ).unreachable_count
         == 0
     )
 
@@ -220,7 +222,7 @@ def test_several_orders_and_boundaries(tmp_path):
     ]
     assert made.counts.tolist() == [3, 3, 2, 3, 2, 2, 2, 2, 1]
     assert (made.order, made.tokenizer.name) == (3, "words, boundaries")
-    assert [(place, part.order, len(part)) for place, part in made.parts] == [
+    assert [(place, part.order, len(part)) for place, part in made.by_order] == [
         (slice(0, 3), 1, 3),
         (slice(3, 6), 2, 3),
         (slice(6, 9), 3, 3),
@@ -243,7 +245,7 @@ def test_a_vocabulary_made_elsewhere_with_marks_has_boundaries(tmp_path):
 @pytest.mark.parametrize("slots", [64, 1 << 20])
 def test_ties_for_the_last_place_go_by_the_order_of_tokens(monkeypatch, ties, slots):
     """However many there are, and wherever in the table they are found."""
-    monkeypatch.setattr(top_ngrams, "MOST_TIES", ties)
+    monkeypatch.setattr(top_ngrams, "MAX_TIES_FACTOR", ties)
     monkeypatch.setattr(ngram_tables, "SLOTS_AT_ONCE", slots)
     words = [f"{a}{b}" for a in "zyxwvut" for b in "qponmlk"]
     text = [{"text": f"{word} c. {word} c" if word < "u" else f"{word} c"} for word in words]
@@ -332,10 +334,10 @@ def test_what_is_not_utf8_is_refused(tmp_path):
 def test_every_order_may_have_a_size_of_its_own():
     table = pa.table({"text": ["a b c a b", "b c d", "c d e f"]})
     sized = Vocabulary.from_public(table, order=[2, 1], size=[3, 5])
-    assert [len(part) for _, part in sized.parts] == [3, 5]
+    assert [len(part) for _, part in sized.by_order] == [3, 5]
     for order, size in ((1, 3), (2, 5)):
         alone = Vocabulary.from_public(table, order=order, size=size)
-        assert sized.parts[order - 1][1].ngrams.to_pylist() == alone.ngrams.to_pylist()
+        assert sized.by_order[order - 1][1].ngrams.to_pylist() == alone.ngrams.to_pylist()
     with pytest.raises(UsageError, match=r"size=3,4,5: 3 sizes for 2 orders"):
         Vocabulary.from_public(table, order=[1, 2], size=[3, 4, 5])
     with pytest.raises(UsageError, match=r"size=0: a vocabulary has 1 to"):

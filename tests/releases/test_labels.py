@@ -27,8 +27,8 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.provenance import (
     DiscoveryClaim,
     Ingredient,
-    label_of,
-    union_of_claims,
+    combined_label,
+    merge_claims,
     unproved_sentence,
     weakest_label,
 )
@@ -68,7 +68,7 @@ def test_the_weakest_label_decides():
     order = [Guarantee.PROVED, Guarantee.EMPIRICAL, Guarantee.NONE]
     for labels in product(order, repeat=3):
         assert weakest_label(labels[0], labels[1:]) is order[max(map(order.index, labels))]
-    assert label_of([]) == "PROVED"
+    assert combined_label([]) == "PROVED"
 
 
 def followed(folder, label, public, counts):
@@ -131,11 +131,11 @@ def inferred_with_source(folder, label, public, counts):
 
 
 def list_of_release(folder, label, public, counts):
-    return Vocabulary.of_list(folder / label / "distribution.parquet", PUBLIC).label
+    return Vocabulary.from_list(folder / label / "distribution.parquet", PUBLIC).label
 
 
 def list_of_vocabulary(folder, label, public, counts):
-    return Vocabulary.of_list(of_source(folder, label), PUBLIC).label
+    return Vocabulary.from_list(of_source(folder, label), PUBLIC).label
 
 
 def discovered(folder, label, public, counts):
@@ -157,7 +157,7 @@ def saved_model(folder, label, public, counts):
 
 
 def pruned_model(folder, label, public, counts):
-    return LanguageModel.open(folder / label).pruned(20).quantised().label
+    return LanguageModel.open(folder / label).prune(20).quantise().label
 
 
 def model_as_source(folder, label, public, counts):
@@ -172,11 +172,11 @@ def interpolated(folder, label, public, counts):
 
 
 def moved(folder, label, public, counts):
-    return PublicModel.from_public(public, PUBLIC).moved_by(Release.load(folder / label)).label
+    return PublicModel.from_public(public, PUBLIC).adapt_to(Release.load(folder / label)).label
 
 
 def public_model_of_list(folder, label, public, counts):
-    listed = Vocabulary.of_list(folder / label / "distribution.parquet", PUBLIC)
+    listed = Vocabulary.from_list(folder / label / "distribution.parquet", PUBLIC)
     made = PublicModel.from_public(listed, PUBLIC)
     made.save(folder / f"{label}-public", force=True)
     return PublicModel.load(folder / f"{label}-public").mixture.label
@@ -184,12 +184,12 @@ def public_model_of_list(folder, label, public, counts):
 
 def list_of_export(folder, label, public, counts):
     write_parquet(Release.load(folder / label), folder / f"{label}-table.parquet", force=True)
-    return Vocabulary.of_list(folder / f"{label}-table.parquet", PUBLIC).label
+    return Vocabulary.from_list(folder / f"{label}-table.parquet", PUBLIC).label
 
 
 def list_of_a_copy(folder, label, public, counts):
     shutil.copy(folder / label / "distribution.parquet", folder / f"{label}-copy.parquet")
-    return Vocabulary.of_list(folder / f"{label}-copy.parquet", PUBLIC).label
+    return Vocabulary.from_list(folder / f"{label}-copy.parquet", PUBLIC).label
 
 
 def list_of_a_download(folder, label, public, counts):
@@ -197,7 +197,7 @@ def list_of_a_download(folder, label, public, counts):
     rows = np.flatnonzero(release.orders == 1).astype(np.int32)
     table = OrderTable(release, None, Index.of(release.ngrams, rows))
     (folder / f"{label}-download.parquet").write_bytes(written(table, rows, Kind.PARQUET))
-    return Vocabulary.of_list(folder / f"{label}-download.parquet", PUBLIC).label
+    return Vocabulary.from_list(folder / f"{label}-download.parquet", PUBLIC).label
 
 
 def adapted_twice(folder, label, public, counts):
@@ -352,9 +352,9 @@ def test_what_was_discovered_stays_named_however_its_words_are_used(tmp_path):
     found.save(tmp_path / "found")
     grown = tmp_path / "found" / "vocab.parquet"
     remade = [
-        Vocabulary.of_list(Vocabulary.load(grown), {"text": PUBLIC}),
-        Vocabulary.of_list(grown, {"text": PUBLIC}),
-        Vocabulary.of_list(
+        Vocabulary.from_list(Vocabulary.load(grown), {"text": PUBLIC}),
+        Vocabulary.from_list(grown, {"text": PUBLIC}),
+        Vocabulary.from_list(
             tmp_path / "found" / "ngrams.parquet", {"text": pa.table({"text": ["a zorp fish"]})}
         ),
         Vocabulary.from_public({"text": PUBLIC, "list": grown}, order=[1, 2], size=90),
@@ -465,7 +465,7 @@ def test_our_own_tables_are_not_read_as_public_text(world, tmp_path):
             Vocabulary.from_public(given, order=1, size=9, text_column=column)
     for listed in (tmp_path / "lists", tmp_path / "lists" / "*"):
         with pytest.raises(UsageError, match="which is not read as public text"):
-            Vocabulary.of_list(listed, PUBLIC)
+            Vocabulary.from_list(listed, PUBLIC)
 
 
 def discovery_of_zorp(tmp_path, name, **options):
@@ -497,10 +497,12 @@ def test_a_model_remembers_the_discoveries_behind_it(tmp_path):
             output=tmp_path / week,
             previous=previous,
         )
-    assert "Not a promise: the 2 releases and 1 discovery have spent" in previous.card.follows
+    assert (
+        "Not a promise: the 2 releases and 1 discovery have spent" in previous.card.chain_sentence
+    )
     assert (
         "What its vocabulary was made from is not counted: a release (ε = 1"
-        in previous.card.follows
+        in previous.card.chain_sentence
     )
     assert previous.card.is_unreviewed
 
@@ -514,7 +516,7 @@ def test_discoveries_of_different_ledgers_and_units_are_different():
         replace(one, unit="a post"),
         replace(one, epsilon=0.2),
     ]
-    assert len(union_of_claims([[one], *([other] for other in others), [one]])) == 5
+    assert len(merge_claims([[one], *([other] for other in others), [one]])) == 5
 
 
 @pytest.mark.parametrize("reviewed", [(True, False), (False, True), (True, True)])
@@ -522,7 +524,7 @@ def test_a_discovery_counts_as_reviewed_only_if_every_copy_was(reviewed):
     claims = [
         DiscoveryClaim(1.0, 1e-7, "PROVED", fingerprint="0", reviewed=each) for each in reviewed
     ]
-    assert [claim.reviewed for claim in union_of_claims([claim] for claim in claims)] == [
+    assert [claim.reviewed for claim in merge_claims([claim] for claim in claims)] == [
         all(reviewed)
     ]
 

@@ -10,13 +10,13 @@ import pytest
 
 from bayesgram.errors import BayesgramError
 from bayesgram.releases.measurements import (
-    FILE,
-    LOST_TOTAL,
-    LOST_WORD,
+    CLIPPED_TOTAL,
+    CLIPPED_WORD,
+    MEASUREMENTS_FILE,
     NGRAM,
     TOTAL,
     WORD,
-    Block,
+    MeasurementBlock,
     Measurements,
 )
 from bayesgram.releases.release import Release
@@ -29,21 +29,21 @@ def strings(*texts):
 
 def measurements(*, left=None, clipping=(0.25, 0.5)):
     """Two pairs, their words, totals, and what was lost."""
-    return Measurements.of_blocks(
+    return Measurements.from_blocks(
         [
-            Block(
+            MeasurementBlock(
                 NGRAM, 2, strings("a b", "b é"), np.array([3.5, -1.25]), np.array([1.0, 0.5]), left
             ),
-            Block.single(TOTAL, 2, 2.0, 0.75),
-            Block(
+            MeasurementBlock.from_total(TOTAL, 2, 2.0, 0.75),
+            MeasurementBlock(
                 WORD,
                 2,
                 strings("a", "b", "é"),
                 np.array([1.0, 2.0, 3.0]),
                 np.array([0.1, 0.2, 0.3]),
             ),
-            Block(LOST_WORD, 2, strings("b"), np.array([9.0]), np.array([2.0])),
-            Block.single(LOST_TOTAL, 2, 8.0, 3.0),
+            MeasurementBlock(CLIPPED_WORD, 2, strings("b"), np.array([9.0]), np.array([2.0])),
+            MeasurementBlock.from_total(CLIPPED_TOTAL, 2, 8.0, 3.0),
         ],
         clipping,
     )
@@ -51,7 +51,9 @@ def measurements(*, left=None, clipping=(0.25, 0.5)):
 
 def release(measured):
     made = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0)
-    return replace(made, measured=measured, card=replace(made.card, measured=measured.described))
+    return replace(
+        made, measurements=measured, card=replace(made.card, measured=measured.card_details)
+    )
 
 
 @pytest.mark.parametrize("left", [None, np.array([0.5, 1.0])])
@@ -59,13 +61,16 @@ def release(measured):
 def test_what_is_written_is_read_to_the_last_bit(left, clipping, tmp_path):
     made = measurements(left=left, clipping=clipping)
     release(made).save(tmp_path / "out")
-    found = Release.load(tmp_path / "out").measured
+    found = Release.load(tmp_path / "out").measurements
     assert found.digest == made.digest
     assert found.clipping == clipping
-    for name in ("kinds", "orders", "counts", "noise"):
+    for name in ("kinds", "orders", "counts", "noise_std"):
         assert np.array_equal(getattr(found, name), getattr(made, name)), name
     assert found.texts.equals(made.texts)
-    assert (left is None and found.left is None) or found.left.tolist() == [0.5, 1.0] + 6 * [1.0]
+    assert (left is None and found.unclipped_share is None) or found.unclipped_share.tolist() == [
+        0.5,
+        1.0,
+    ] + 6 * [1.0]
 
 
 def test_views_are_by_kind_and_order():
@@ -84,13 +89,15 @@ def test_views_are_by_kind_and_order():
 
 
 def test_a_total_that_was_not_asked_is_added_up():
-    block = Block(NGRAM, 1, strings("a", "b"), np.array([3.0, 4.0]), np.array([3.0, 4.0]))
-    assert Measurements.of_blocks([block]).total(1) == (7.0, 5.0)
+    block = MeasurementBlock(
+        NGRAM, 1, strings("a", "b"), np.array([3.0, 4.0]), np.array([3.0, 4.0])
+    )
+    assert Measurements.from_blocks([block]).total(1) == (7.0, 5.0)
 
 
 def test_the_card_says_what_was_measured():
-    told = measurements().described
-    assert told["file"] == FILE
+    told = measurements().card_details
+    assert told["file"] == MEASUREMENTS_FILE
     assert told["rows"] == {"ngram": 2, "word": 3, "total": 1, "lost word": 1, "lost total": 1}
     assert len(told["sha256"]) == 64
 
@@ -98,8 +105,8 @@ def test_the_card_says_what_was_measured():
 def changed(folder, change):
     """A release whose table of measurements was changed."""
     release(measurements(left=np.array([0.5, 1.0]))).save(folder)
-    table = pq.read_table(folder / FILE)
-    pq.write_table(change(table), folder / FILE)
+    table = pq.read_table(folder / MEASUREMENTS_FILE)
+    pq.write_table(change(table), folder / MEASUREMENTS_FILE)
     return folder
 
 
@@ -148,22 +155,24 @@ def test_damaged_measurements_are_refused(change, tmp_path):
 
 
 def test_an_unchanged_table_is_not(tmp_path):
-    assert Release.load(changed(tmp_path / "out", lambda table: table)).measured is not None
+    assert Release.load(changed(tmp_path / "out", lambda table: table)).measurements is not None
 
 
 def test_a_file_that_is_cut_or_missing_is_refused(tmp_path):
     folder = changed(tmp_path / "out", lambda table: table)
-    data = (folder / FILE).read_bytes()
+    data = (folder / MEASUREMENTS_FILE).read_bytes()
     for damaged in (data[: len(data) // 2], b""):
-        (folder / FILE).write_bytes(damaged)
+        (folder / MEASUREMENTS_FILE).write_bytes(damaged)
         with pytest.raises(BayesgramError, match="the release is damaged"):
             Release.load(folder)
-    (folder / FILE).unlink()
+    (folder / MEASUREMENTS_FILE).unlink()
     with pytest.raises(BayesgramError, match="the release is damaged"):
         Release.load(folder)
 
 
-@pytest.mark.parametrize("value", [None, 1, "x", {}, {"file": FILE, "rows": {}, "sha256": 1}])
+@pytest.mark.parametrize(
+    "value", [None, 1, "x", {}, {"file": MEASUREMENTS_FILE, "rows": {}, "sha256": 1}]
+)
 def test_a_card_and_a_file_belong_together(value, tmp_path):
     folder = changed(tmp_path / "out", lambda table: table)
     card = json.loads((folder / "card.json").read_text())

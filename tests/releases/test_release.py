@@ -51,7 +51,7 @@ def test_round_trip(tmp_path, mechanism):
     assert read.ngrams.equals(release.ngrams)
     assert read.probabilities.tolist() == release.probabilities.tolist()
     assert str(read.card) == str(release.card)
-    measured = [] if release.measured is None else ["measured.parquet"]
+    measured = [] if release.measurements is None else ["measured.parquet"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "card.json",
         "distribution.parquet",

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.releases.card import (
-    DETAIL,
-    UNKNOWN,
-    norm_bins,
-    source_weights,
+    SOURCE_WEIGHTS_DETAIL,
+    UNKNOWN_SOURCES,
+    norm_histogram,
+    norm_histogram_noise_std,
+    read_source_weights,
     sources_sentence,
-    users_doubt,
 )
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
@@ -22,7 +22,7 @@ UNSURE = (0.5, 0.35)
 
 
 def said(sources, order="3"):
-    return sources_sentence({DETAIL: {order: web_catalogue.make_weights(sources)}})
+    return sources_sentence({SOURCE_WEIGHTS_DETAIL: {order: web_catalogue.make_weights(sources)}})
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ def said(sources, order="3"):
         ({"a": (0.5, 0.1), "b": (0.5, 0.1)}, "Your people write like a (50% ± 20) and b (50% ± 20)."),
         ({"a": (0.4, 0.01), "b": (0.35, 0.01), "c": (0.25, 0.01)},
          "Your people write like a (40% ± 2), b (35% ± 2) and c (25% ± 2)."),
-        ({"a": UNSURE, "b": UNSURE}, UNKNOWN),
-        ({"a": (0.6, 0.2), "b": (0.4, 0.2)}, UNKNOWN),
-        ({"a": (0.9, 0.3), "b": (0.1, 0.3)}, UNKNOWN),
-        ({"a": (1 / 3, 0.5), "b": (1 / 3, 0.5), "c": (1 / 3, 0.5)}, UNKNOWN),
+        ({"a": UNSURE, "b": UNSURE}, UNKNOWN_SOURCES),
+        ({"a": (0.6, 0.2), "b": (0.4, 0.2)}, UNKNOWN_SOURCES),
+        ({"a": (0.9, 0.3), "b": (0.1, 0.3)}, UNKNOWN_SOURCES),
+        ({"a": (1 / 3, 0.5), "b": (1 / 3, 0.5), "c": (1 / 3, 0.5)}, UNKNOWN_SOURCES),
         # one text, given twice: the twins can't be told apart, the third can
         ({"a": (0.6, 0.01), "b": (0.2, 0.35), "b2": (0.2, 0.35)},
          "Your people write like a (60% ± 2). Too noisy to tell b and b2 apart (40% together)."),
@@ -71,16 +71,16 @@ def test_the_longest_ngrams_are_spoken_of():
         for n, part in parts.items()
     }
     assert (
-        sources_sentence({DETAIL: by_order})
+        sources_sentence({SOURCE_WEIGHTS_DETAIL: by_order})
         == "Your people write like b (70% ± 2) and a (30% ± 2)."
     )
-    assert [*source_weights({DETAIL: by_order})] == [1, 3]
+    assert [*read_source_weights({SOURCE_WEIGHTS_DETAIL: by_order})] == [1, 3]
 
 
-@pytest.mark.parametrize("details", [{}, {DETAIL: {}}, {"model": "public"}])
+@pytest.mark.parametrize("details", [{}, {SOURCE_WEIGHTS_DETAIL: {}}, {"model": "public"}])
 def test_one_source_needs_no_words(details):
     assert sources_sentence(details) is None
-    assert source_weights(details) == {}
+    assert read_source_weights(details) == {}
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=20))
@@ -91,10 +91,12 @@ def test_every_source_is_spoken_of_once(found):
     }
     sentence = said(sources)
     named = sum(sentence.count(name) for name in sources)
-    assert sentence == UNKNOWN or named == len(sources) or " others (" in sentence
+    assert sentence == UNKNOWN_SOURCES or named == len(sources) or " others (" in sentence
     assert named <= len(sources)
-    for source in source_weights({DETAIL: {"3": web_catalogue.make_weights(sources)}})[3]:
-        assert 0 <= source.ends[0] <= source.weight <= source.ends[1] <= 1
+    for source in read_source_weights(
+        {SOURCE_WEIGHTS_DETAIL: {"3": web_catalogue.make_weights(sources)}}
+    )[3]:
+        assert 0 <= source.interval[0] <= source.weight <= source.interval[1] <= 1
 
 
 def release(by_order):
@@ -161,12 +163,14 @@ def test_one_source_has_no_part_of_the_report():
 
 def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
     card = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0).card
-    assert users_doubt(replace(card, details={**card.details, "users_noise": 8.5})) == 8.5
-    assert users_doubt(card) == pytest.approx(5 / 0.57)
+    assert (
+        norm_histogram_noise_std(replace(card, details={**card.details, "users_noise": 8.5})) == 8.5
+    )
+    assert norm_histogram_noise_std(card) == pytest.approx(5 / 0.57)
     before = {**card.details, "histogram_multiplier": 7.0}
     del before["amount_multiplier"]
-    assert users_doubt(replace(card, details=before)) == 7.0
-    assert users_doubt(replace(card, details={})) == 0.0
+    assert norm_histogram_noise_std(replace(card, details=before)) == 7.0
+    assert norm_histogram_noise_std(replace(card, details={})) == 0.0
 
 
 def test_bins_that_may_be_noise_alone_are_not_shown():
@@ -177,4 +181,4 @@ def test_bins_that_may_be_noise_alone_are_not_shown():
         ([26.0] * 4, 0),
     ):
         details = {**card.details, "noisy_users_by_norm": users}
-        assert len(norm_bins(replace(card, details=details))) == seen
+        assert len(norm_histogram(replace(card, details=details))) == seen

@@ -7,13 +7,13 @@ from datetime import date
 import pytest
 
 from bayesgram.audit.evaluation import comparison_row
-from bayesgram.cli.evaluate import _label
+from bayesgram.cli.evaluate import format_guarantee
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.unit import DEFAULT_UNIT
-from bayesgram.releases.previous import Previous
+from bayesgram.releases.previous import PreviousRelease
 from bayesgram.reports.explanation import verdict, what_epsilon_means
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
@@ -40,14 +40,16 @@ def release_of(unit, **changes):
     """A release that follows another one, both with this unit."""
     card = replace(PROVED, unit=unit, **changes)
     before = replace(MADE, card=card)
-    return replace(MADE, card=replace(card, chain=Previous(before, "week-1").chain.to_json()))
+    return replace(
+        MADE, card=replace(card, chain=PreviousRelease(before, "week-1").chain.to_json())
+    )
 
 
 def statements(release):
     """Everything that is said about the privacy of a release, wherever it is said."""
     card, view = release.card, ReleaseView("out", release)
     shown = full(view)
-    yield from (line for _, line in card.told)
+    yield from (line for _, line in card.summary_lines)
     yield from (str(value) for value in card.to_json().values() if isinstance(value, str))
     yield from what_epsilon_means(card)
     yield from card.warnings
@@ -71,7 +73,7 @@ def test_no_statement_about_a_post_is_about_a_person(changes):
 @pytest.mark.parametrize("ledger", [None, LEDGER], ids=["no ledger", "a ledger"])
 def test_guarantee_chain_and_verdict_name_the_unit(unit, ledger):
     card = release_of(unit, ledger=ledger).card
-    said = dict(card.told)
+    said = dict(card.summary_lines)
     named = unit or DEFAULT_UNIT
     assert f"It is for adding or removing one unit: {named}." in said["Guarantee"]
     assert said["Protects"].startswith(named)
@@ -96,8 +98,8 @@ def test_a_person_is_spoken_to_as_one():
 
 def test_tables_of_evaluate_and_of_ledgers_name_a_unit_that_is_less_than_a_person(tmp_path):
     row = comparison_row("out", replace(MADE, card=replace(PROVED, unit="a post")), 0.5)
-    assert (row["unit"], _label(row)) == ("a post", "PROVED for a post")
-    assert _label(comparison_row("out", replace(MADE, card=PROVED), 0.5)) == "PROVED"
+    assert (row["unit"], format_guarantee(row)) == ("a post", "PROVED for a post")
+    assert format_guarantee(comparison_row("out", replace(MADE, card=PROVED), 0.5)) == "PROVED"
     ledger = Ledger.create(tmp_path / "a.ledger", population="app", budget=Budget(1.0, 1e-6))
     ledger.reserve(Spend.gaussian(50.0), {"mechanism": "gaussian", "unit": "a post"})
     assert "app: a post" in commands.check_output("ledger", "list", "a.ledger", cwd=tmp_path)

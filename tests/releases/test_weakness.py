@@ -17,18 +17,18 @@ from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import MIN_DELTA, Budget
 from bayesgram.releases.card import (
-    SHARE,
+    MAX_EXPECTED_EXPOSED,
     WEAK_DELTA,
     WEAK_EPSILON,
     WORTHLESS_DELTA,
     WORTHLESS_EPSILON,
     Card,
     Grade,
-    chance,
-    odds_factor,
-    two_digits_up,
-    weaknesses,
-    worst,
+    find_weaknesses,
+    format_chance,
+    format_odds_factor,
+    format_rounded_up,
+    worst_grade,
 )
 from bayesgram.releases.release import Release
 from helpers import reference_paper
@@ -62,7 +62,7 @@ def card_of(mechanism=None, *, epsilon=1.0, delta=1e-6, seed=None, **changed):
     ],
 )  # fmt: skip
 def test_where_the_lines_are(epsilon, delta, users, grade):
-    assert worst(weaknesses(epsilon, delta, users)) == grade
+    assert worst_grade(find_weaknesses(epsilon, delta, users)) == grade
 
 
 @given(EPSILONS, EPSILONS, DELTAS, DELTAS, USERS)
@@ -70,15 +70,18 @@ def test_a_weaker_promise_is_never_graded_better(epsilon, more_epsilon, delta, m
     epsilon, more_epsilon = sorted([epsilon, more_epsilon])
     delta, more_delta = sorted([delta, more_delta])
     assert (
-        RANK[worst(weaknesses(epsilon, delta, users))]
-        <= RANK[worst(weaknesses(more_epsilon, more_delta, users))]
+        RANK[worst_grade(find_weaknesses(epsilon, delta, users))]
+        <= RANK[worst_grade(find_weaknesses(more_epsilon, more_delta, users))]
     )
-    assert RANK[worst(weaknesses(epsilon, delta))] <= RANK[worst(weaknesses(epsilon, delta, users))]
+    assert (
+        RANK[worst_grade(find_weaknesses(epsilon, delta))]
+        <= RANK[worst_grade(find_weaknesses(epsilon, delta, users))]
+    )
 
 
 @given(EPSILONS, DELTAS, USERS)
 def test_every_sentence_is_one_line_that_begins_with_its_grade(epsilon, delta, users):
-    found = weaknesses(epsilon, delta, users)
+    found = find_weaknesses(epsilon, delta, users)
     assert len(found) <= 2
     for each in found:
         assert str(each).startswith(("Weak: ", "Worthless: "))
@@ -89,23 +92,23 @@ def test_every_sentence_is_one_line_that_begins_with_its_grade(epsilon, delta, u
 
 @given(EPSILONS)
 def test_a_factor_is_never_printed_below_the_truth(epsilon):
-    shown = float(odds_factor(epsilon).replace(",", ""))
+    shown = float(format_odds_factor(epsilon).replace(",", ""))
     assert math.exp(epsilon) <= shown <= 1.11 * math.exp(epsilon) + 0.01
 
 
 @given(DELTAS.filter(bool))
 def test_a_chance_is_never_printed_below_the_truth(delta):
-    shown = chance(delta)
+    shown = format_chance(delta)
     turns = re.fullmatch(r"1 in ([\d,.e+]+)", shown)
     value = 1 / float(turns[1].replace(",", "")) if turns else float(shown.removesuffix("%")) / 100
     assert (
         delta * (1 - 1e-9) <= value or delta < 1e-12
     )  # below, two digits are shown, to the nearest
-    assert delta <= float(two_digits_up(delta)) <= 1.1 * delta
+    assert delta <= float(format_rounded_up(delta)) <= 1.1 * delta
 
 
 def test_the_number_of_people_is_that_of_the_mechanism_that_shows_each_with_chance_delta():
-    (found,) = weaknesses(1.0, 2.5e-6, 1_000_000)
+    (found,) = find_weaknesses(1.0, 2.5e-6, 1_000_000)
     assert str(found) == (
         "Weak: δ = 2.5e-06 allows everything about 2.5 of 1,000,000 users to be shown, on average;"
         " stay far below 1/(number of users), at most 1e-07 here."
@@ -117,7 +120,7 @@ def test_the_how_to_draws_the_same_lines():
     rows = re.findall(r"^\| (?:ε|δ) \| from ([\d.e-]+) \| from ([\d.e-]+) \|", page, re.MULTILINE)
     lines = [tuple(map(float, row)) for row in rows]
     assert lines == [(WEAK_EPSILON, WORTHLESS_EPSILON), (WEAK_DELTA, WORTHLESS_DELTA)]
-    assert f"| above {SHARE}/n |" in page
+    assert f"| above {MAX_EXPECTED_EXPOSED}/n |" in page
     shown = str(card_of(epsilon=100.0, delta=0.5)).splitlines()
     assert "\n".join(line for line in shown if line.startswith(("Claims:", "Warning:"))) in page
 

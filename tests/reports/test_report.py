@@ -14,7 +14,8 @@ from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
-from bayesgram.reports.explanation import believed, odds_factor, what_epsilon_means
+from bayesgram.releases.card import belief_bounds, format_odds_factor
+from bayesgram.reports.explanation import what_epsilon_means
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
 from helpers.report_data import (
@@ -57,9 +58,9 @@ def test_labels_that_promise_nothing_are_not_given_odds():
 
 @pytest.mark.parametrize("epsilon", [1e-5, 0.1, 1.0, 5.0, 14.0, 16.0, 20.0, 100.0])
 def test_odds_are_never_printed_below_the_truth(epsilon):
-    factor = float(odds_factor(epsilon).replace(",", ""))
+    factor = float(format_odds_factor(epsilon).replace(",", ""))
     assert math.exp(epsilon) <= factor <= 1.1 * math.exp(epsilon)
-    low, high = map(float, believed(0.1, epsilon))
+    low, high = map(float, belief_bounds(0.1, epsilon))
     odds = math.exp(epsilon) / 9
     assert high >= 100 * odds / (1 + odds) - 1e-9
     assert low <= 100 / (1 + 9 * math.exp(epsilon)) + 1e-9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesgram.paper.k_anonymity import KAnonymity
-from bayesgram.releases.intervals import known_within
+from bayesgram.releases.intervals import accuracy_shares
 from bayesgram.releases.release import Release
 from bayesgram.reports.drawings import LogAxis, Mark, marks_drawing
 from bayesgram.reports.report import PrivatePart, Score, page
@@ -102,13 +102,16 @@ def test_known_within_counts_whole_intervals():
     release, _ = make_release()
     theta = np.array([0.5, 0.3, 0.2])
     sure = replace(
-        release, ngrams=release.ngrams[:3], probabilities=theta, deviations=theta * [0.0, 0.2, 10.0]
+        release,
+        ngrams=release.ngrams[:3],
+        probabilities=theta,
+        probability_std=theta * [0.0, 0.2, 10.0],
     )
-    known = {found.factor: found for found in known_within(sure, np.ones(3, bool))}
-    assert known[1.1].ngrams == pytest.approx(1 / 3)
-    assert known[2.0].ngrams == pytest.approx(2 / 3)
-    assert known[2.0].mass == pytest.approx(0.8)
-    assert known_within(replace(sure, deviations=None), np.ones(3, bool)) == []
+    known = {found.factor: found for found in accuracy_shares(sure, np.ones(3, bool))}
+    assert known[1.1].ngram_share == pytest.approx(1 / 3)
+    assert known[2.0].ngram_share == pytest.approx(2 / 3)
+    assert known[2.0].mass_share == pytest.approx(0.8)
+    assert accuracy_shares(replace(sure, probability_std=None), np.ones(3, bool)) == []
 
 
 def test_a_probability_of_zero_moves_without_a_warning():

@@ -17,7 +17,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.candidates import ContributionBound, sum_candidates
 from bayesgram.private.clipping import UNITS
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import tasks
 from bayesgram.text.tokenizer import Tokenizer
@@ -72,7 +72,7 @@ def same(there, here):
 )
 def test_candidates_and_sums_are_those_of_one_machine(frame, private, tokenizer):
     text = pa.table({"text": ["the red fish swims", "a blue fish"]})
-    public = PublicText.of(
+    public = PublicTextModel.from_vocabulary(
         Vocabulary.from_public(text, order=[1, 2, 3], size=9, tokenizer=tokenizer)
     )
     there = engine.SparkPrivateText(
@@ -108,7 +108,9 @@ def test_candidates_below_the_floor_stay_where_they_are(spark, frame, vocabulary
     )
     floor = 3 * UNITS
     found = there.sums(
-        PublicText.of(vocabulary), [1, 2], ContributionBound(7, int(0.02 * UNITS), floor)
+        PublicTextModel.from_vocabulary(vocabulary),
+        [1, 2],
+        ContributionBound(7, int(0.02 * UNITS), floor),
     )
     (table,) = seen
     assert len(table) == len(found.sums) > 5
@@ -139,7 +141,7 @@ def test_a_discovery_with_a_seed_is_that_of_one_machine_byte_for_byte(
 
 
 def test_a_task_that_is_killed_changes_nothing(frame, private, vocabulary, tmp_path):
-    public, flag = PublicText.of(vocabulary), tmp_path / "killed"
+    public, flag = PublicTextModel.from_vocabulary(vocabulary), tmp_path / "killed"
     plain = text_from_columns(frame, Columns("body", "who"))
 
     def read(batches, bad_rows):
@@ -206,7 +208,7 @@ def test_commands_give_the_same_files_and_the_ledger_is_charged(
 def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
     rows = [("ann", "zorp secret"), (None, "hidden"), ("", "hidden"), ("bob", "zorp")]
     df = spark.createDataFrame(rows, "user string, text string")
-    public = PublicText.of(vocabulary)
+    public = PublicTextModel.from_vocabulary(vocabulary)
     text = engine.SparkPrivateText(
         [text_from_columns(df, Columns("text", "user"))], skip_bad_rows=True
     )
@@ -223,7 +225,9 @@ def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
 
 def test_several_rounds_are_refused(vocabulary):
     with pytest.raises(UsageError, match="one round"):
-        engine.SparkPrivateText([], skip_bad_rows=False).lists(PublicText.of(vocabulary), [1], 9)
+        engine.SparkPrivateText([], skip_bad_rows=False).lists(
+            PublicTextModel.from_vocabulary(vocabulary), [1], 9
+        )
 
 
 def test_whoever_comes_twice_is_noticed():

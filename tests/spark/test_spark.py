@@ -82,7 +82,7 @@ def private():
 @pytest.fixture(scope="session")
 def vocabulary(private):
     made = Vocabulary.from_public(private, order=[1, 2, 3], size=120, text_column="body")
-    return replace(made, rows=None)  # the private rows are its public ones
+    return replace(made, row_hashes=None)  # the private rows are its public ones
 
 
 def row_table(numbers):
@@ -228,12 +228,12 @@ def test_a_vocabulary_of_sources_is_that_of_one_machine_byte_for_byte(spark, tmp
         opened, ngrams=here.ngrams[5:], tokenizer=cut, skip_bad_rows=False
     )
     for number, made in enumerate(
-        [here, there, Vocabulary.of_list(here.ngrams[5:], given, tokenizer=cut), again]
+        [here, there, Vocabulary.from_list(here.ngrams[5:], given, tokenizer=cut), again]
     ):
         made.save(tmp_path / f"made{number}")
     assert (tmp_path / "made0").read_bytes() == (tmp_path / "made1").read_bytes()
     assert (tmp_path / "made2").read_bytes() == (tmp_path / "made3").read_bytes()
-    assert here.by_source[:, 5:].tolist() == again.by_source.tolist()
+    assert here.counts_by_source[:, 5:].tolist() == again.counts_by_source.tolist()
     frames = {"a": spark.createDataFrame(rows[:300]), "b": spark.createDataFrame(rows[280:])}
     there = engine.vocabulary(frames, order=2, size=9)
     assert (
@@ -287,7 +287,7 @@ def test_the_largest_shift_is_that_of_one_machine(counts, local):
 
 def test_every_mechanism_releases_the_same_bits(frame, private):
     made = Vocabulary.from_public(private, order=2, size=60, text_column="body")
-    vocabulary = replace(made, rows=None)
+    vocabulary = replace(made, row_hashes=None)
     here = count(private, vocabulary, user_column="who", text_column="body")
     there = engine.count(frame, vocabulary, user_column="who", text_column="body")
     mechanisms = (

@@ -19,7 +19,7 @@ from bayesgram.io.records import Columns
 from bayesgram.private.candidates import ContributionBound, sum_candidates
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import count
-from bayesgram.public.candidate_weights import PublicText, Spelling
+from bayesgram.public.candidate_weights import PublicTextModel, SpellingModel
 from bayesgram.public.top_ngrams import NgramScore
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
@@ -221,7 +221,7 @@ ROWS_OF_USERS = [
 @pytest.mark.parametrize("run", [1, 30, 60, 1 << 25])
 def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, monkeypatch):
     """Two halves would each be given all that a user has."""
-    public = PublicText.of(vocabulary())
+    public = PublicTextModel.from_vocabulary(vocabulary())
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
     here = sum_candidates(read(table), public, (1,), FOUND, memory=1 << 24)
     monkeypatch.setattr(tasks, "RUN_BYTES", run)
@@ -249,7 +249,7 @@ def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, mo
 def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer, random):
     """However the text is cut, in whatever order a user's rows come, and whatever numbers tokens have."""
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
-    public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
+    public = PublicTextModel.from_vocabulary(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
     floor = 9 * UNITS  # of the sums of all tasks together: a task adds up a part of them
     asked = tasks.DiscoveryQuery(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
@@ -280,25 +280,34 @@ def table_of(batch):
 
 def test_a_public_model_travels_without_what_can_be_made_again():
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
-    public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, Tokenizer()))
-    tokens = public.numbered()
-    known = public.novelty(tokens, [1, 2]).weights(np.array([0, 1, 2, -1], np.int32))
+    public = PublicTextModel.from_vocabulary(
+        Vocabulary(listed, np.array([3, 2, 1]), 2, Tokenizer())
+    )
+    tokens = public.new_token_table()
+    known = public.candidate_weigher(tokens, [1, 2]).log_weights(np.array([0, 1, 2, -1], np.int32))
     packed = pickle.dumps(public.to_broadcast())
     assert len(packed) < len(pickle.dumps(public))
     there = pickle.loads(packed)
     assert (
-        there.novelty(there.numbered(), [1, 2]).weights(np.array([0, 1, 2, -1], np.int32)).tobytes()
+        there.candidate_weigher(there.new_token_table(), [1, 2])
+        .log_weights(np.array([0, 1, 2, -1], np.int32))
+        .tobytes()
         == known.tobytes()
     )
-    for array in there.model.trie.searched:
+    for array in there.model.trie.for_scoring:
         assert not array.flags.writeable  # kernels are compiled for such arrays alone
 
 
 def test_a_words_spelling_does_not_depend_on_the_words_beside_it():
     words = ["zorp", "fish", "naïve", "x" * 40, "hunter2", "東京"] * 50
-    spelling = Spelling.of(pa.array([b"fish", b"dish", b"wishes"], pa.large_binary()))
-    together = spelling.logs(pa.array([word.encode() for word in words], pa.large_binary()))
-    alone = [spelling.logs(pa.array([word.encode()], pa.large_binary()))[0] for word in words]
+    spelling = SpellingModel.from_words(pa.array([b"fish", b"dish", b"wishes"], pa.large_binary()))
+    together = spelling.log_probabilities(
+        pa.array([word.encode() for word in words], pa.large_binary())
+    )
+    alone = [
+        spelling.log_probabilities(pa.array([word.encode()], pa.large_binary()))[0]
+        for word in words
+    ]
     assert together.tobytes() == np.array(alone).tobytes()
 
 

@@ -17,6 +17,8 @@ from bayesgram.text import tokenizer
 from bayesgram.text.tokenizer import Tokenizer, escape_piece, unescape_piece
 from helpers.commands import bayesgram, check_output
 
+pytestmark = pytest.mark.slow
+
 REASON = "tokenizers is not installed: pip install 'bayesgram[tokenizers]'"
 TEXTS = [
     "the red fish swims",

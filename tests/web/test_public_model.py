@@ -31,7 +31,7 @@ def test_releases_move_it(public):
         [("out", made)]
     )
     answer = suggest(catalogue, "the red ", 2)
-    expected = [public.mixture, public.moved_by(made)]
+    expected = [public.mixture, public.adapt_to(made)]
     for column, model in zip(answer.columns, expected, strict=True):
         found = model.suggest("the red ", 2, cache=0.0, capitals=False)
         assert [word.word for word in column.words] == [each.word for each in found]
@@ -46,7 +46,7 @@ def test_another_public_model_is_refused(public, tmp_path):
     other = Vocabulary.from_public(TEXT, order=2, size=5)
     PublicModel.from_public(other, TEXT).save(tmp_path / "other.model")
     with pytest.raises(UsageError, match="another vocabulary"):
-        PublicModel.load(tmp_path / "other.model").moved_by(make_release(public.vocabulary, 1.0))
+        PublicModel.load(tmp_path / "other.model").adapt_to(make_release(public.vocabulary, 1.0))
     said = expect_failure(
         "serve", "out", "--public", "other.model", "--port", 0, cwd=tmp_path, code=2, secret="\0"
     )

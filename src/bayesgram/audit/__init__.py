@@ -1,1 +1,1 @@
-"""Numbers computed against private data: they stay on the private side, and are outside any budget."""
+"""Attacks on mechanisms, and evaluation against private data. No budget covers these numbers."""

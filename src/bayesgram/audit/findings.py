@@ -1,13 +1,11 @@
-"""What an audit attacks, and what is claimed for it.
+"""What an audit attacks, what the attacks prove, and the verdict.
 
-What attack results prove, at a stated chance of error.
-
-In:  wins and losses, or samples of a bounded number.   Out: one-sided bounds that are wrong with at most the given
-probability, whatever the law behind them. Does not correct for many tests: callers divide their error among them.
-
-What an audit found, in words for a person and in numbers for a machine.
-
-A violation is a statement with a confidence. Finding none is said as that: it proves nothing.
+- `Target`: a mechanism, a dataset and the budget that is claimed.
+- Confidence bounds: one-sided bounds from hits and misses, or from samples of a bounded number.
+  They are wrong with at most the given probability, whatever the distribution behind them. They do
+  not correct for several tests: callers divide their error among them.
+- `Finding` and `Audit`: the results, in words for a person and in numbers for a machine. A
+  violation is a statement with a confidence. Finding none is reported as that: it proves nothing.
 """
 
 import math
@@ -21,15 +19,16 @@ from bayesgram.arrays import Floats
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.base import Mechanism
-from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.version import VERSION
 
+# --- What is attacked ---
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Target:
+class AuditTarget:
     """A mechanism on a dataset. Attackers know all of it but one user."""
 
     mechanism: Mechanism
@@ -39,23 +38,24 @@ class Target:
 
     def __post_init__(self) -> None:
         self.mechanism.check_budget(self.budget)
-        if isinstance(self.mechanism, TunedPaper):
+        if self.mechanism.audit_refusal is not None:
             raise UsageError.for_argument(
-                "mechanism",
-                "paper-tuned",
-                "its noisy scores are never shown, so an attack can't read them; audit paper "
-                "with the S and ρ that were chosen.",
+                "mechanism", self.mechanism.name, self.mechanism.audit_refusal
             )
         self.counts.check_vocabulary(len(self.vocabulary), self.vocabulary.fingerprint)
 
     @property
     def claim(self) -> Budget:
         """(ε, δ) as the card claims it."""
-        return claim_of(self.mechanism, self.budget)
+        return claimed_budget(self.mechanism, self.budget)
 
 
-def claim_of(mechanism: Mechanism, budget: Budget | None) -> Budget:
-    """(ε, δ) as the card will claim it."""
+def claimed_budget(mechanism: Mechanism, budget: Budget | None) -> Budget:
+    """Return (ε, δ) as the card of a release will claim it.
+
+    Raises:
+        UsageError: If the mechanism claims no ε, so that no attack can refute it.
+    """
     epsilon, delta = mechanism.check_budget(budget)
     if epsilon is None or delta is None:
         raise UsageError.for_argument(
@@ -64,8 +64,15 @@ def claim_of(mechanism: Mechanism, budget: Budget | None) -> Budget:
     return Budget(epsilon, delta)
 
 
+# --- Confidence bounds ---
+
+
 def check_confidence(confidence: float) -> float:
-    """The confidence, if it is one."""
+    """Return `confidence` unchanged.
+
+    Raises:
+        UsageError: If it is not from 0.5 to below 1.
+    """
     if not 0.5 <= confidence < 1:
         raise UsageError.for_argument(
             "confidence", confidence, "give a number from 0.5 to below 1; 0.99 is usual."
@@ -73,108 +80,146 @@ def check_confidence(confidence: float) -> float:
     return confidence
 
 
-def at_least(wins: float, tries: int, *, error: float) -> float:
-    """A lower bound on the chance of a win (Clopper and Pearson 1934).
+def binomial_lower_bound(wins: float, tries: int, *, error: float) -> float:
+    """Return a lower bound on the probability of a win (Clopper and Pearson 1934).
 
-    >>> round(at_least(50, 100, error=0.025), 4), at_least(0, 100, error=0.025)
-    (0.3983, 0.0)
+    >>> round(binomial_lower_bound(50, 100, error=0.025), 4)
+    0.3983
+    >>> binomial_lower_bound(0, 100, error=0.025)
+    0.0
     """
     return 0.0 if wins <= 0 else float(betaincinv(wins, tries - wins + 1, error))
 
 
-def at_most(wins: float, tries: int, *, error: float) -> float:
-    """An upper bound on the chance of a win.
+def binomial_upper_bound(wins: float, tries: int, *, error: float) -> float:
+    """Return an upper bound on the probability of a win (Clopper and Pearson 1934).
 
-    >>> round(at_most(50, 100, error=0.025), 4), at_most(100, 100, error=0.025)
-    (0.6017, 1.0)
+    >>> round(binomial_upper_bound(50, 100, error=0.025), 4)
+    0.6017
+    >>> binomial_upper_bound(100, 100, error=0.025)
+    1.0
     """
     return 1.0 if wins >= tries else float(betaincinv(wins + 1, tries - wins, 1 - error))
 
 
 @dataclass(frozen=True)
-class Rates:
-    """How often an attack said "this user is in": when it was so (hits) and when it was not (alarms)."""
+class DetectionCounts:
+    """How often an attack said "this user is in"."""
 
-    hits: int
-    alarms: int
+    hits: int  # when the user was in
+    false_alarms: int  # when the user was not
     tries: int  # of each
 
-    def delta_at_least(self, epsilon: float, *, error: float) -> float:
-        """A lower bound on δ at this ε: P(hit) ≤ e^ε P(alarm) + δ."""
-        hit, alarm = self._bounds(error)
-        return max(0.0, hit - math.exp(epsilon) * alarm)
+    def delta_lower_bound(self, epsilon: float, *, error: float) -> float:
+        """Return a lower bound on δ at this ε, from P(hit) ≤ e^ε P(false alarm) + δ."""
+        hit_rate, false_alarm_rate = self._rate_bounds(error)
+        return max(0.0, hit_rate - math.exp(epsilon) * false_alarm_rate)
 
-    def epsilon_at_least(self, delta: float, *, error: float) -> float:
-        """A lower bound on ε at this δ."""
-        hit, alarm = self._bounds(error)
-        return max(0.0, math.log((hit - delta) / alarm)) if hit > delta else 0.0
+    def epsilon_lower_bound(self, delta: float, *, error: float) -> float:
+        """Return a lower bound on ε at this δ."""
+        hit_rate, false_alarm_rate = self._rate_bounds(error)
+        if hit_rate <= delta:
+            return 0.0
+        return max(0.0, math.log((hit_rate - delta) / false_alarm_rate))
 
-    def _bounds(self, error: float) -> tuple[float, float]:
-        return at_least(self.hits, self.tries, error=error / 2), at_most(
-            self.alarms, self.tries, error=error / 2
-        )
+    def _rate_bounds(self, error: float) -> tuple[float, float]:
+        """Return a lower bound on the rate of hits, an upper bound on that of false alarms."""
+        hit_rate = binomial_lower_bound(self.hits, self.tries, error=error / 2)
+        false_alarm_rate = binomial_upper_bound(self.false_alarms, self.tries, error=error / 2)
+        return hit_rate, false_alarm_rate
 
 
-def mean_at_least(samples: Floats, largest: float, *, error: float) -> float:
-    """A lower bound on the mean of numbers from 0, those above `largest` being counted as `largest`.
+def mean_lower_bound(samples: Floats, largest: float, *, error: float) -> float:
+    """Return a lower bound on the mean of non-negative numbers, each capped at `largest`.
 
-    The empirical Bernstein bound (Maurer and Pontil 2009, Theorem 4): close when most samples are small. `largest` must
-    not come from these samples.
+    The empirical Bernstein bound (Maurer and Pontil 2009, Theorem 4): tight when most samples are
+    small.
+
+    Args:
+        samples: Independent draws.
+        largest: The cap. It must not be computed from these samples.
+        error: The probability with which the bound may be wrong.
     """
-    size, log = samples.size, math.log(2 / error)
-    held = np.minimum(samples, largest)
-    slack = math.sqrt(2 * float(held.var(ddof=1)) * log / size) + 7 * largest * log / (
-        3 * (size - 1)
-    )
-    return max(0.0, float(held.mean()) - slack)
+    size = samples.size
+    log_term = math.log(2 / error)
+    capped = np.minimum(samples, largest)
+    variance_slack = math.sqrt(2 * float(capped.var(ddof=1)) * log_term / size)
+    range_slack = 7 * largest * log_term / (3 * (size - 1))
+    return max(0.0, float(capped.mean()) - (variance_slack + range_slack))
+
+
+def format_rounded_down(value: float) -> str:
+    """Format a lower bound with four digits, rounded down, so that it stays a lower bound.
+
+    >>> format_rounded_down(0.99996), format_rounded_down(2.1987e-05), format_rounded_down(0.0)
+    ('0.9999', '2.198e-05', '0')
+    """
+    digits, _, power = f"{value:.12e}".partition("e")
+    return f"{float(digits[:5] + 'e' + power):g}"
+
+
+# --- Results ---
 
 
 @dataclass(frozen=True)
-class Curve:
-    """An attack's trade-off: how often it misses a user who is there, for each rate of false alarms."""
+class TradeOffCurve:
+    """An attack's rate of missed users who are in the data, for each rate of false alarms."""
 
     false_alarms: list[float]
     misses: list[float]
 
     @classmethod
-    def gaussian(cls, distance: float) -> "Curve":
-        """Of Gaussian noise with means so many standard deviations apart: Φ(Φ⁻¹(1 − x) − distance)."""
-        alarms = np.linspace(0, 1, 201)
-        return cls(alarms.tolist(), ndtr(ndtri(1 - alarms) - distance).tolist())
+    def from_gaussian(cls, distance: float) -> "TradeOffCurve":
+        """Return the curve of Gaussian noise: Φ(Φ⁻¹(1 − x) − distance).
+
+        Args:
+            distance: Between the means of the two datasets, in standard deviations.
+        """
+        false_alarms = np.linspace(0, 1, 201)
+        misses = ndtr(ndtri(1 - false_alarms) - distance)
+        return cls(false_alarms.tolist(), misses.tolist())
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What one attack got out of one pair of neighbouring datasets."""
+class AuditFinding:
+    """What one attack gained from one pair of neighbouring datasets."""
 
     attack: str
-    neighbour: str
-    caught: bool  # the claim is refuted
+    neighbour: str  # how the second dataset differs from the first
+    caught: bool  # whether the claim is refuted
     sentence: str
     delta: float | None = None  # at least this δ, at the claimed ε
     epsilon: float | None = None  # at least this ε, at the claimed δ
     samples: int = 0
-    curve: Curve | None = field(default=None, repr=False)
+    curve: TradeOffCurve | None = field(default=None, repr=False)
+
+    @property
+    def strength(self) -> tuple[bool, float, float]:
+        """Sorts findings: those that refute the claim are strongest, then by δ, then by ε."""
+        return self.caught, self.delta or 0.0, self.epsilon or 0.0
 
 
-def without_noise(attack: str) -> Finding:
-    """Of a mechanism that never asks the one source of privacy noise."""
-    return Finding(
+def no_noise_finding(attack: str) -> AuditFinding:
+    """Return the finding about a mechanism that never asks its source of privacy noise."""
+    return AuditFinding(
         attack, "any user", caught=True, sentence="it asks the source of privacy noise for none"
     )
 
 
 @dataclass(frozen=True)
 class Audit:
-    """All findings about one mechanism on one dataset; together they are wrong with at most 1 − confidence."""
+    """All findings about one mechanism on one dataset.
+
+    Together they are wrong with a probability of at most 1 − `confidence`.
+    """
 
     mechanism: str
     guarantee: Guarantee
     settings: dict[str, Any]
-    epsilon: float | None  # as claimed; None: nothing is
+    epsilon: float | None  # as claimed; None if the mechanism claims no ε
     delta: float | None
     confidence: float
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
     @property
     def caught(self) -> bool:
@@ -182,39 +227,44 @@ class Audit:
         return any(finding.caught for finding in self.findings)
 
     @property
-    def strongest(self) -> Finding | None:
+    def strongest(self) -> AuditFinding | None:
         """The finding that says most: one that refutes the claim, with the largest δ, then ε."""
-        return max(self.findings, key=_strength, default=None)
+        return max(self.findings, key=lambda finding: finding.strength, default=None)
 
     @property
-    def drawn(self) -> list[Finding]:
-        """The findings worth a curve: the strongest about a user who is there, and about one who could be."""
-        curves = sorted(
-            (found for found in self.findings if found.curve), key=_strength, reverse=True
+    def findings_to_draw(self) -> list[AuditFinding]:
+        """The strongest finding with a curve about a removed user, and that about an added one."""
+        with_curves = sorted(
+            (finding for finding in self.findings if finding.curve),
+            key=lambda finding: finding.strength,
+            reverse=True,
         )
-        kinds = {found.neighbour.split()[0]: found for found in reversed(curves)}
-        return sorted(kinds.values(), key=_strength, reverse=True)
+        # The first word of a neighbour is "with" or "without"; the strongest is written last.
+        by_kind = {finding.neighbour.split()[0]: finding for finding in reversed(with_curves)}
+        return sorted(by_kind.values(), key=lambda finding: finding.strength, reverse=True)
 
     @property
-    def line(self) -> str:
-        """The verdict."""
+    def verdict(self) -> str:
+        """One line: the claim, and the most that an attacker provably gets."""
         if self.epsilon is None or self.delta is None:
             return (
                 f"{self.mechanism} claims no ε ({self.guarantee.name}): there is nothing to refute"
             )
         claim = f"claimed ε = {self.epsilon:g} at δ = {self.delta:g} ({self.guarantee.name})"
-        found = self.strongest
-        if found is None or not found.caught:
-            sure = f"{100 * self.confidence:.15g}% confidence"
-            return f"{claim}; no attack tried here found a violation ({sure}): not a proof"
-        if (found.delta or 0) > self.delta:
-            return f"{claim}; an attacker provably gets δ = {rounded_down(found.delta or 0)}: NOT private"
-        if (found.epsilon or 0) > self.epsilon:
-            return f"{claim}; an attacker provably gets ε = {rounded_down(found.epsilon or 0)}: NOT private"
-        return f"{claim}; {found.sentence}: NOT private"
+        strongest = self.strongest
+        if strongest is None or not strongest.caught:
+            confidence = f"{100 * self.confidence:.15g}% confidence"
+            return f"{claim}; no attack tried here found a violation ({confidence}): not a proof"
+        if (strongest.delta or 0) > self.delta:
+            gain = f"an attacker provably gets δ = {format_rounded_down(strongest.delta or 0)}"
+        elif (strongest.epsilon or 0) > self.epsilon:
+            gain = f"an attacker provably gets ε = {format_rounded_down(strongest.epsilon or 0)}"
+        else:
+            gain = strongest.sentence
+        return f"{claim}; {gain}: NOT private"
 
     def to_json(self) -> dict[str, Any]:
-        """For machines; of all curves only those that are drawn."""
+        """Return plain values; of all curves only those that are drawn."""
         document = asdict(self) | {
             "guarantee": self.guarantee.name,
             "software": f"bayesgram {VERSION}",
@@ -222,27 +272,13 @@ class Audit:
         for finding in document["findings"]:
             del finding["curve"]
         curves = {
-            f"{found.attack}, {found.neighbour}": asdict(found)["curve"] for found in self.drawn
+            f"{finding.attack}, {finding.neighbour}": asdict(finding)["curve"]
+            for finding in self.findings_to_draw
         }
         return {
-            "verdict": self.line,
+            "verdict": self.verdict,
             "caught": self.caught,
             **document,
             "trade_offs": curves,
             "warning": DISCLOSURE,
         }
-
-
-def _strength(found: Finding) -> tuple[bool, float, float]:
-    return found.caught, found.delta or 0.0, found.epsilon or 0.0
-
-
-def rounded_down(value: float) -> str:
-    """A lower bound stays one when it is printed.
-
-    >>> rounded_down(0.99996), rounded_down(2.1987e-05), rounded_down(0.0)
-    ('0.9999', '2.198e-05', '0')
-    """
-    digits = f"{value:.12e}"
-    number, _, power = digits.partition("e")
-    return f"{float(number[:5] + 'e' + power):g}"

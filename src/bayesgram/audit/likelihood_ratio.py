@@ -1,26 +1,28 @@
-"""What a mechanism asks of its noise, with and without one user: the exact law of all that the noise touched.
+"""The optimal attacker: knows both datasets and the noise distribution, takes the likelihood ratio.
 
-In:  a target and a neighbouring dataset.   Out: pairs of questions (law, values, scale), one of each dataset.
-The neighbour is given the answers that the dataset got, so a mechanism that asks in the light of earlier answers
-(`posterior` chooses its clip norm so) asks both sides the same thing. Such a pair holds the later questions fixed:
-for each clip norm it is a mechanism of its own with the same claim, and an attack on it is an attack on the claim.
-Does not look at what happens after the noise: that is post-processing and tells no more.
+In: a target. Out: findings with lower bounds on δ at the claimed ε and on ε at the claimed δ, for a
+dozen neighbouring datasets.
 
-Datasets that differ in one user: without one who is there, or with one who could be.
+1. Neighbours are datasets that differ in one user: without a user who is there, or with one who
+   could be. They are described by what makes the user special, never by an id.
+2. A transcript lists what a mechanism asks of its noise source. The neighbour gets the answers
+   that the dataset got, so that a mechanism whose later queries depend on earlier answers
+   (`posterior` chooses its clip norm so) asks both sides the same. Such a pair holds the later
+   queries fixed: for each clip norm it is a mechanism of its own with the same claim, and an
+   attack on it is an attack on the claim. What happens after the noise is post-processing and
+   reveals no more.
+3. With L = log p/p′ of what was noised, drawn under p:   δ(ε) = E[(1 − e^(ε − L))₊]. Where all
+   noise is Gaussian and equally strong for both datasets this has a formula, and the answer is
+   exact. Elsewhere L is drawn from its own distribution, not from outputs: Gaussian noise on k
+   coordinates has a part along the difference of the means and a χ² of the rest; of Laplace noise
+   only the shifted coordinates matter, and a sum over the others.
 
-Chooses the users that matter most. They are called by what makes them special, never by their ids.
+The attack `scale` is a weaker attacker who looks only across the difference: it sees how much noise
+there is, and nothing else.
 
-The best attacker there is: knows both datasets and the law of the noise, and takes the likelihood ratio.
-
-In:  transcripts of two neighbouring datasets.   Out: δ at the claimed ε and ε at the claimed δ, as lower bounds.
-With L = log p/p′ of what was noised, drawn under p:   δ(ε) = E[(1 − e^(ε − L))₊].
-Where all noise is Gaussian and equally strong for both datasets this has a formula, and the answer is exact. Elsewhere
-L is drawn from its own law, not from outputs: Gaussian noise on k coordinates has a part along the difference of the
-means and a χ² of the rest; of Laplace noise only the moved coordinates matter, and a sum over the others.
-`scale` is a weaker attacker who looks only across the difference: it sees how much noise there is, and nothing else.
-
-Discrete Gaussian noise is taken as continuous; privacy/calibration.py bounds the difference (1e-17 and less). Of more
-than 64 coordinates moved under Laplace noise those moved least are not looked at: bounds stay bounds.
+Discrete Gaussian noise is taken as continuous; privacy/calibration.py bounds the difference (1e-17
+and less). If more than 64 coordinates are shifted under Laplace noise, those that are shifted
+least are left out: bounds stay bounds.
 """
 
 import math
@@ -33,12 +35,12 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.audit.findings import (
-    Curve,
-    Finding,
-    Target,
-    mean_at_least,
-    rounded_down,
-    without_noise,
+    AuditFinding,
+    AuditTarget,
+    TradeOffCurve,
+    format_rounded_down,
+    mean_lower_bound,
+    no_noise_finding,
 )
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError
@@ -52,55 +54,58 @@ from bayesgram.private.counts import UserCounts, add_users, remove_user
 Values = NDArray[np.int64] | Floats
 Array = TypeVar("Array", Integers, Floats)
 
+# --- Transcripts: what a mechanism asks of its noise source ---
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Query:
-    """Values that get noise of a law and scale, and the noisy values that came back."""
+class NoiseQuery:
+    """Values that a mechanism gave to its noise source, and the noisy values that came back."""
 
     law: str  # "gaussian" or "laplace"
-    whole: bool  # on integers
+    is_integer: bool  # whether the noise is discrete
     values: Values
     scale: float
     answer: Values
 
     @property
     def noise(self) -> Values:
-        """What was added."""
+        """The noise that was added."""
         return self.answer - self.values
 
 
-Transcript = Sequence[Query]
+Transcript = Sequence[NoiseQuery]
 
 
 class RecordingNoise(NoiseSource):
-    """Answers as the inner source does, or as it is told, and notes everything."""
+    """Records all queries; answers as an inner source does, or with the answers of a transcript."""
 
     seeded = True
 
-    def __init__(self, inner: NoiseSource | None, told: Transcript = ()) -> None:
-        self._inner, self._told = inner, told
-        self.recorded: list[Query] = []
+    def __init__(self, inner: NoiseSource | None, replayed: Transcript = ()) -> None:
+        self._inner = inner
+        self._replayed = replayed
+        self.recorded: list[NoiseQuery] = []
 
     def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
-        """Noise on integers."""
+        """Add Laplace noise to integers."""
         return self._answer(
             "laplace", values, scale, lambda inner: inner.discrete_laplace(values, scale=scale)
         )
 
     def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
-        """Noise on integers."""
+        """Add Gaussian noise to integers."""
         return self._answer(
             "gaussian", values, scale, lambda inner: inner.discrete_gaussian(values, scale=scale)
         )
 
     def laplace(self, values: Floats, *, scale: float) -> Floats:
-        """Noise on real numbers."""
+        """Add Laplace noise to real numbers."""
         return self._answer(
             "laplace", values, scale, lambda inner: inner.laplace(values, scale=scale)
         )
 
     def gaussian(self, values: Floats, *, scale: float) -> Floats:
-        """Noise on real numbers."""
+        """Add Gaussian noise to real numbers."""
         return self._answer(
             "gaussian", values, scale, lambda inner: inner.gaussian(values, scale=scale)
         )
@@ -108,402 +113,529 @@ class RecordingNoise(NoiseSource):
     def _answer(
         self, law: str, values: Array, scale: float, draw: Callable[[NoiseSource], Array]
     ) -> Array:
-        answer = draw(self._inner) if self._inner else self._replayed(law, values)
-        whole = np.issubdtype(values.dtype, np.integer)
-        self.recorded.append(Query(law, whole, values.copy(), float(scale), answer.copy()))
+        answer = draw(self._inner) if self._inner else self._replay(law, values)
+        is_integer = np.issubdtype(values.dtype, np.integer)
+        self.recorded.append(
+            NoiseQuery(law, is_integer, values.copy(), float(scale), answer.copy())
+        )
         return answer
 
-    def _replayed(self, law: str, values: Array) -> Array:
-        told = self._told[len(self.recorded)] if len(self.recorded) < len(self._told) else None
-        if told is None or (told.law, told.values.shape) != (law, values.shape):
-            raise differing_queries()
-        return told.answer.astype(values.dtype)
+    def _replay(self, law: str, values: Array) -> Array:
+        number = len(self.recorded)
+        earlier = self._replayed[number] if number < len(self._replayed) else None
+        if earlier is None or (earlier.law, earlier.values.shape) != (law, values.shape):
+            raise differing_queries_error()
+        return earlier.answer.astype(values.dtype)
 
 
-def differing_queries() -> BayesgramError:
-    """Where one user changes what kind of noise is asked for, there is no pair to compare."""
+def differing_queries_error() -> BayesgramError:
+    """Return the error for a mechanism where one user changes the kind of noise it asks for."""
     return BayesgramError(
-        "with and without one user, this mechanism asks for different kinds of noise; the likelihood ratio can't be"
-        " taken. Use the attack black-box."
+        "with and without one user, this mechanism asks for different kinds of noise; the"
+        " likelihood ratio can't be taken. Use the attack black-box."
     )
 
 
-def record(target: Target, counts: UserCounts, noise: NoiseSource, key: int) -> Transcript:
-    """What the mechanism asks about a dataset."""
-    noting = RecordingNoise(noise)
-    target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(noting, key))
-    return noting.recorded
+def record_transcript(
+    target: AuditTarget, counts: UserCounts, noise: NoiseSource, key: int
+) -> Transcript:
+    """Return what the target's mechanism asks about a dataset, with fresh noise."""
+    recorder = RecordingNoise(noise)
+    target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(recorder, key))
+    return recorder.recorded
 
 
-def replay(target: Target, counts: UserCounts, told: Transcript, key: int) -> Transcript:
-    """What it asks about another dataset that gets the same answers."""
-    noting = RecordingNoise(None, told)
-    target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(noting, key))
-    if len(noting.recorded) != len(told):
-        raise differing_queries()
-    return noting.recorded
+def replay_transcript(
+    target: AuditTarget, counts: UserCounts, transcript: Transcript, key: int
+) -> Transcript:
+    """Return what the mechanism asks about another dataset that gets the same answers."""
+    recorder = RecordingNoise(None, transcript)
+    target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(recorder, key))
+    if len(recorder.recorded) != len(transcript):
+        raise differing_queries_error()
+    return recorder.recorded
 
 
-HUGE = 1_000_000
+# --- Neighbours: datasets that differ in one user ---
+
+# The count of an added user who writes one n-gram far more than anybody: above every clip bound.
+HUGE_COUNT = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbour:
-    """One user less (`user` is a row), or one more (`row` holds n-grams and counts)."""
+    """A neighbouring dataset: one user less, or one more."""
 
     label: str
-    user: int | None = None
-    row: tuple[Ids, Ids] | None = None
+    user: int | None = None  # the row of the user who is removed
+    row: tuple[Ids, Ids] | None = None  # n-grams and counts of the user who is added
 
-    def dataset(self, counts: UserCounts) -> UserCounts:
-        """The neighbouring dataset."""
+    def apply(self, counts: UserCounts) -> UserCounts:
+        """Return the neighbour of these counts."""
         if self.row is not None:
             return add_users(counts, [self.row])
         return counts if self.user is None else remove_user(counts, self.user)
 
-    def own(self, counts: UserCounts) -> tuple[Ids, Ids]:
-        """The n-grams and counts of the user in question."""
-        if self.row is not None or self.user is None:
-            return self.row or (np.zeros(0, np.int32), np.zeros(0, np.int32))
+    def user_row(self, counts: UserCounts) -> tuple[Ids, Ids]:
+        """Return the n-grams and counts of the user in question."""
+        if self.row is not None:
+            return self.row
+        if self.user is None:
+            return np.zeros(0, np.int32), np.zeros(0, np.int32)
         rows = slice(counts.starts[self.user], counts.starts[self.user + 1])
         return counts.ngrams[rows], counts.counts[rows]
 
 
-def neighbours(
-    target: Target, *, sample: int, key: int, rng: np.random.Generator
+def choose_neighbours(
+    target: AuditTarget, *, random_users: int, key: int, rng: np.random.Generator
 ) -> list[Neighbour]:
-    """The users worth removing, some at random, and outliers worth adding."""
-    users = target.counts.starts.size - 1
+    """Return the neighbours worth attacking.
+
+    Args:
+        target: What is attacked.
+        random_users: How many users to remove at random, beside those who matter most.
+        key: The key of the run, which decides how the paper's mechanism subsamples.
+        rng: Draws the random users.
+
+    Returns:
+        Datasets without the most influential users, without some random users, and with an outlier.
+    """
+    user_count = target.counts.starts.size - 1
     removed: dict[int, str] = {}
-    if users:
-        for label, weights in _importance(target, key):
-            removed.setdefault(int(np.argmax(weights)), f"without the user with {label}")
-        for user in rng.choice(users, min(sample, users), replace=False):
+    if user_count:
+        for label, influence in _influence_measures(target, key):
+            removed.setdefault(int(np.argmax(influence)), f"without the user with {label}")
+        for user in rng.choice(user_count, min(random_users, user_count), replace=False):
             removed.setdefault(int(user), "without a user at random")
     return [*(Neighbour(label, user) for user, label in removed.items()), *_outliers(target)]
 
 
-def _importance(target: Target, key: int) -> Iterator[tuple[str, Floats]]:
-    counts, mechanism = target.counts, target.mechanism
-    numbers = counts.counts.astype(np.float64)
+def _influence_measures(target: AuditTarget, key: int) -> Iterator[tuple[str, Floats]]:
+    """Yield ways to say how much each user matters, as (label, value for each user)."""
+    counts = target.counts
+    mechanism = target.mechanism
+    values = counts.counts.astype(np.float64)
     if isinstance(mechanism, Paper):
         statistics = mechanism.statistics(counts, Randomness(SeededNoise(0), key))
         yield "the largest shift", statistics.user_shifts(mechanism.slope)
     else:
-        yield "the largest norm", per_user(counts, numbers**2)
-    yield "the most counts", per_user(counts, numbers)
+        yield "the largest norm", sum_per_user(counts, values**2)
+    yield "the most counts", sum_per_user(counts, values)
     rarity = 1 / counts.users_per_ngram[counts.ngrams]
-    yield "the rarest n-grams", per_user(counts, rarity) / np.maximum(np.diff(counts.starts), 1)
+    yield "the rarest n-grams", sum_per_user(counts, rarity) / np.maximum(np.diff(counts.starts), 1)
 
 
-def per_user(counts: UserCounts, values: Floats) -> Floats:
-    """Sums over the rows of each user."""
+def sum_per_user(counts: UserCounts, values: Floats) -> Floats:
+    """Return the sum of `values`, one for each nonzero count, over the rows of each user."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return np.diff(sums[counts.starts])
 
 
-def _outliers(target: Target) -> list[Neighbour]:
+def _outliers(target: AuditTarget) -> list[Neighbour]:
     size = len(target.vocabulary)
     rarest = np.argmin(target.counts.users_per_ngram)
-    often = np.argmax(target.vocabulary.counts)
+    most_frequent = np.argmax(target.vocabulary.counts)
     return [
-        _added("every n-gram once", np.arange(size), 1),
-        _added("an n-gram of their own", np.array([rarest]), 1),
-        _added(f"one n-gram {HUGE:,} times", np.array([often]), HUGE),
+        _added_user("every n-gram once", np.arange(size), 1),
+        _added_user("an n-gram of their own", np.array([rarest]), 1),
+        _added_user(f"one n-gram {HUGE_COUNT:,} times", np.array([most_frequent]), HUGE_COUNT),
     ]
 
 
-def _added(what: str, ngrams: NDArray[np.integer], number: int) -> Neighbour:
-    row = ngrams.astype(np.int32), np.full(ngrams.size, number, np.int32)
-    return Neighbour(f"with a user who has {what}", row=row)
+def _added_user(description: str, ngrams: NDArray[np.integer], count: int) -> Neighbour:
+    row = ngrams.astype(np.int32), np.full(ngrams.size, count, np.int32)
+    return Neighbour(f"with a user who has {description}", row=row)
 
 
-MOVED = 64
-ROUNDING = 1e-9  # how far floating point may put L off: counted for the claim
-LARGEST = 100.0  # no ε above is looked for
-STEPS = (1.0, 0.98, 0.95, 0.9, 0.75, 0.5)  # of the ε that the first half of the samples suggests
-POINTS = 201
-FEW = 20_000  # samples where only the picture needs them
+# --- The privacy loss of a pair of queries ---
+
+MAX_SHIFTED = 64  # coordinates shifted under Laplace noise that are looked at; a limit on the work
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeighbourPair:
-    """One question as the attacker compares it: p has these values and this scale, p′ the others."""
+class QueryPair:
+    """One query as the attacker sees it: p is the dataset's distribution, p′ the neighbour's."""
 
     law: str
-    whole: bool
-    moved: Floats  # values of p less those of p′, in the directions that can be seen
-    coordinates: int  # how many these are
+    is_integer: bool
+    shift: Floats  # values of p less those of p′, in the directions that can be seen
+    coordinates: int  # how many directions these are
     scale: float
     other_scale: float
 
     @classmethod
-    def of(cls, one: Query, other: Query, *, shift_invariant: bool) -> "NeighbourPair":
-        """Two answers to compare; where a constant is hidden, only differences between coordinates show."""
-        moved = (one.values - other.values).astype(np.float64)
-        seen = moved - moved.mean() if shift_invariant else moved
-        return cls(one.law, one.whole, seen, moved.size - shift_invariant, one.scale, other.scale)
+    def from_queries(
+        cls, query: NoiseQuery, other: NoiseQuery, *, shift_invariant: bool
+    ) -> "QueryPair":
+        """Compare a query with the neighbour's.
 
-    @property
-    def swapped(self) -> "NeighbourPair":
-        """As seen from the other dataset."""
-        return replace(self, moved=-self.moved, scale=self.other_scale, other_scale=self.scale)
-
-    @property
-    def across(self) -> "NeighbourPair":
-        """What shows where nothing moved: how much noise there is."""
-        still = self.coordinates - (
-            1 if self.law == "gaussian" else int(np.count_nonzero(self.moved))
+        Args:
+            query: Of the dataset.
+            other: Of the neighbour.
+            shift_invariant: Whether the mechanism hides a constant that is added to all
+                coordinates, so that only differences between them show.
+        """
+        shift = (query.values - other.values).astype(np.float64)
+        visible_shift = shift - shift.mean() if shift_invariant else shift
+        coordinates = shift.size - shift_invariant
+        return cls(
+            query.law, query.is_integer, visible_shift, coordinates, query.scale, other.scale
         )
-        return replace(self, moved=np.zeros(0), coordinates=max(still, 0))
 
-    def losses(self, size: int, rng: np.random.Generator) -> Floats:
-        """Samples of log p/p′ under p; infinite where p′ could not have given it."""
+    def swap(self) -> "QueryPair":
+        """Return the pair as seen from the other dataset."""
+        return replace(self, shift=-self.shift, scale=self.other_scale, other_scale=self.scale)
+
+    def unshifted_part(self) -> "QueryPair":
+        """Return what shows in directions that are not shifted: how much noise there is."""
+        shifted = 1 if self.law == "gaussian" else int(np.count_nonzero(self.shift))
+        return replace(self, shift=np.zeros(0), coordinates=max(self.coordinates - shifted, 0))
+
+    def sample_losses(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw log p/p′ under p; infinite where p′ could not have given the answer."""
         if not self.coordinates:
             return np.zeros(size)
-        if not (
-            self.scale and self.other_scale
-        ):  # a single look decides, unless there is nothing to see
-            return np.full(
-                size, np.inf if self.scale != self.other_scale or self.moved.any() else 0.0
-            )
-        return self._gaussian(size, rng) if self.law == "gaussian" else self._laplace(size, rng)
+        if not (self.scale and self.other_scale):
+            # Without noise a single look decides, unless there is nothing to see.
+            is_visible = self.scale != self.other_scale or self.shift.any()
+            return np.full(size, np.inf if is_visible else 0.0)
+        if self.law == "gaussian":
+            return self._sample_gaussian_losses(size, rng)
+        return self._sample_laplace_losses(size, rng)
 
-    def _gaussian(self, size: int, rng: np.random.Generator) -> Floats:
-        """Is k log(σ′/σ) + (r² − 1)(z² + χ²)/2 + r u z + u²/2: r = σ/σ′, u = ‖moved‖/σ′, χ² over k − 1."""
-        r, k = self.scale / self.other_scale, self.coordinates
+    def _sample_gaussian_losses(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw k log(σ′/σ) + (r² − 1)(z² + χ²)/2 + r u z + u²/2.
+
+        Here r = σ/σ′, u = ‖shift‖/σ′, z is standard normal, and χ² has k − 1 degrees of freedom.
+        """
+        r = self.scale / self.other_scale
+        k = self.coordinates
         growth = (r - 1) * (r + 1) / 2
-        z, u = rng.standard_normal(size), float(np.linalg.norm(self.moved)) / self.other_scale
-        along: Floats = growth * z * z + r * u * z + u * u / 2 - math.log(r)
+        z = rng.standard_normal(size)
+        u = float(np.linalg.norm(self.shift)) / self.other_scale
+        losses: Floats = growth * z * z + r * u * z + u * u / 2 - math.log(r)
         if growth and k > 1:
-            along += growth * rng.chisquare(k - 1, size) - (k - 1) * math.log(r)
-        return along
+            losses += growth * rng.chisquare(k - 1, size) - (k - 1) * math.log(r)
+        return losses
 
-    def _laplace(self, size: int, rng: np.random.Generator) -> Floats:
-        """Σ log(c/c′) − |n|/b + |n + moved|/b′ over coordinates, n ~ Lap(b): one by one where they moved."""
-        moved = self.moved[self.moved != 0]
-        still = self.coordinates - moved.size
-        constant = _log_height(self.scale, self.whole) - _log_height(self.other_scale, self.whole)
+    def _sample_laplace_losses(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw Σ log(c/c′) − |n|/b + |n + shift|/b′ over coordinates, n ~ Lap(b).
+
+        Shifted coordinates are drawn one by one, the others as a sum.
+        """
+        shifts = self.shift[self.shift != 0]
+        unshifted = self.coordinates - shifts.size
+        constant = _log_height(self.scale, self.is_integer) - _log_height(
+            self.other_scale, self.is_integer
+        )
         growth = 1 / self.other_scale - 1 / self.scale
-        total = np.zeros(size)
-        if growth and still > 0:
-            total += still * constant + growth * _absolute_sum(
-                still, self.scale, self.whole, size, rng
+        losses = np.zeros(size)
+        if growth and unshifted > 0:
+            absolute_sums = _sample_absolute_sums(unshifted, self.scale, self.is_integer, size, rng)
+            losses += unshifted * constant + growth * absolute_sums
+        for shift in shifts[np.argsort(-np.abs(shifts))[:MAX_SHIFTED]]:
+            noise = _sample_laplace(self.scale, self.is_integer, size, rng)
+            losses += (
+                constant - np.abs(noise) / self.scale + np.abs(noise + shift) / self.other_scale
             )
-        for step in moved[np.argsort(-np.abs(moved))[:MOVED]]:
-            n = _laplace_noise(self.scale, self.whole, size, rng)
-            total += constant - np.abs(n) / self.scale + np.abs(n + step) / self.other_scale
-        return total
+        return losses
 
 
-def _log_height(scale: float, whole: bool) -> float:
-    """Log P(0) of (discrete) Laplace noise."""
-    return math.log(math.tanh(1 / (2 * scale))) if whole else -math.log(2 * scale)
+def _log_height(scale: float, is_integer: bool) -> float:
+    """Return log P(0) of (discrete) Laplace noise."""
+    return math.log(math.tanh(1 / (2 * scale))) if is_integer else -math.log(2 * scale)
 
 
-def _laplace_noise(scale: float, whole: bool, size: int, rng: np.random.Generator) -> Floats:
-    if not whole:
+def _sample_laplace(scale: float, is_integer: bool, size: int, rng: np.random.Generator) -> Floats:
+    if not is_integer:
         return rng.laplace(0, scale, size)
     p = -math.expm1(-1 / scale)
     return (rng.geometric(p, size) - rng.geometric(p, size)).astype(np.float64)
 
 
-def _absolute_sum(
-    terms: int, scale: float, whole: bool, size: int, rng: np.random.Generator
+def _sample_absolute_sums(
+    terms: int, scale: float, is_integer: bool, size: int, rng: np.random.Generator
 ) -> Floats:
-    """Σ |n|: a sum of exponentials; on integers, of geometric numbers for those that are not 0."""
-    if not whole:
+    """Draw Σ |n| over `terms` Laplace variables.
+
+    It is a sum of exponentials; on integers, of geometric numbers for those that are not 0.
+    """
+    if not is_integer:
         return scale * rng.standard_gamma(terms, size)
     p = -math.expm1(-1 / scale)
     nonzero = rng.binomial(terms, 1 - math.tanh(1 / (2 * scale)), size)
-    more = rng.negative_binomial(np.maximum(nonzero, 1), p, size)
-    return np.where(nonzero, nonzero + more, 0).astype(np.float64)
+    excess = rng.negative_binomial(np.maximum(nonzero, 1), p, size)
+    return np.where(nonzero, nonzero + excess, 0).astype(np.float64)
 
 
-Pair = Sequence[NeighbourPair]
+TranscriptPair = Sequence[QueryPair]
 
 
-def paired(target: Target, first: Transcript, second: Transcript) -> Pair:
-    """Two transcripts, question by question."""
-    hidden = target.mechanism.shift_invariant
+def pair_transcripts(
+    target: AuditTarget, transcript: Transcript, other: Transcript
+) -> TranscriptPair:
+    """Compare two transcripts, query by query."""
+    shift_invariant = target.mechanism.shift_invariant
     return [
-        NeighbourPair.of(one, other, shift_invariant=hidden)
-        for one, other in zip(first, second, strict=True)
+        QueryPair.from_queries(query, other_query, shift_invariant=shift_invariant)
+        for query, other_query in zip(transcript, other, strict=True)
     ]
 
 
-def losses(pairs: Sequence[Pair], size: int, rng: np.random.Generator) -> Floats:
-    """Samples of L under p, an equal share from each pair, in random order."""
+def sample_losses(pairs: Sequence[TranscriptPair], size: int, rng: np.random.Generator) -> Floats:
+    """Draw L under p, an equal share from each pair of transcripts, in random order."""
     share = math.ceil(size / len(pairs))
-    parts = [sum(contrast.losses(share, rng) for contrast in pair) for pair in pairs]
+    parts = [sum(query.sample_losses(share, rng) for query in pair) for pair in pairs]
     return rng.permutation(np.concatenate(parts))
 
 
-def gains(loss: Floats, epsilon: float) -> Floats:
-    """(1 − e^(ε − L))₊, whose mean is δ(ε)."""
-    return np.maximum(-np.expm1(epsilon + ROUNDING - loss), 0.0)
+# --- Bounds from samples of the privacy loss ---
+
+ROUNDING = 1e-9  # how far floating point may put L off: counted in favour of the claim
+MAX_EPSILON_SEARCHED = 100.0  # no larger ε is looked for
+# Of the ε that the first half of the samples suggests, the parts that the second half is tested
+# for, largest first. They share the error. Not measured.
+EPSILON_STEPS = (1.0, 0.98, 0.95, 0.9, 0.75, 0.5)
 
 
-def delta_at_least(loss: Floats, epsilon: float, *, error: float) -> float:
-    """A lower bound on δ(ε): how large a gain can get is read off the first half, the second is judged."""
-    first, second = np.array_split(gains(loss, epsilon), 2)
-    return mean_at_least(second, float(first.max()), error=error)
+def loss_gains(losses: Floats, epsilon: float) -> Floats:
+    """Return (1 − e^(ε − L))₊, whose mean is δ(ε)."""
+    return np.maximum(-np.expm1(epsilon + ROUNDING - losses), 0.0)
 
 
-def epsilon_at_least(loss: Floats, delta: float, *, error: float) -> float:
-    """A lower bound on ε at this δ: the first half of the samples suggests it, the second is judged."""
-    first, second = np.array_split(loss, 2)
-    each = error / len(STEPS)
+def delta_lower_bound(losses: Floats, epsilon: float, *, error: float) -> float:
+    """Return a lower bound on δ(ε).
 
-    def shows(samples: Floats, epsilon: float, largest: float) -> bool:
-        return mean_at_least(gains(samples, epsilon), largest, error=each) > delta
+    The first half of the samples says how large a gain can get; the second half is tested.
+    """
+    first, second = np.array_split(loss_gains(losses, epsilon), 2)
+    return mean_lower_bound(second, float(first.max()), error=error)
 
-    low, high = 0.0, min(LARGEST, max(float(first.max()), 0.0))
+
+def epsilon_lower_bound(losses: Floats, delta: float, *, error: float) -> float:
+    """Return a lower bound on ε at this δ.
+
+    The first half of the samples suggests an ε; the second half is tested for it and less.
+    """
+    first, second = np.array_split(losses, 2)
+    error_of_step = error / len(EPSILON_STEPS)
+
+    def exceeds_delta(samples: Floats, epsilon: float, largest_gain: float) -> bool:
+        gains = loss_gains(samples, epsilon)
+        return mean_lower_bound(gains, largest_gain, error=error_of_step) > delta
+
+    low = 0.0
+    high = min(MAX_EPSILON_SEARCHED, max(float(first.max()), 0.0))
     while high - low > 1e-3 * high + 1e-6:
         middle = (low + high) / 2
-        shown = shows(first, middle, float(gains(first, middle).max()))
-        low, high = (middle, high) if shown else (low, middle)
-    for epsilon in (low * step for step in STEPS if low):
-        if shows(second, epsilon, float(gains(first, epsilon).max())):
+        if exceeds_delta(first, middle, float(loss_gains(first, middle).max())):
+            low = middle
+        else:
+            high = middle
+    for epsilon in (low * step for step in EPSILON_STEPS if low):
+        if exceeds_delta(second, epsilon, float(loss_gains(first, epsilon).max())):
             return epsilon
     return 0.0
 
 
-def attack(
-    target: Target,
-    names: Sequence[Attack],
+# --- The attack ---
+
+CURVE_POINTS = 201
+CURVE_SAMPLES = 20_000  # where only the picture needs samples
+
+
+def likelihood_ratio_attack(
+    target: AuditTarget,
+    attacks: Sequence[Attack],
     rng: np.random.Generator,
     *,
     error: float,
     samples: int = 400_000,
     rounds: int = 1,
-    others: int = 2,
-) -> list[Finding]:
-    """Both attackers on every neighbour, from both sides; `error` is shared among all these tests.
+    random_users: int = 2,
+) -> list[AuditFinding]:
+    """Attack every neighbour, from both sides.
 
-    `rounds`: transcripts of a mechanism that asks more than once. `others`: users removed at random.
+    Args:
+        target: What is attacked.
+        attacks: LIKELIHOOD_RATIO, SCALE or both.
+        rng: Draws neighbours and samples.
+        error: The probability that any bound is wrong; it is shared among all tests.
+        samples: Draws of the privacy loss for each test.
+        rounds: How many transcripts to draw of a mechanism that asks more than once.
+        random_users: How many users to remove at random.
     """
     key = int(rng.integers(2**63))
-    tried = neighbours(target, sample=others, key=key, rng=rng)
-    told = [record(target, target.counts, SeededNoise(int(rng.integers(2**63))), key)]
-    if not told[0]:
-        return [without_noise(name) for name in names]
-    if len(told[0]) > 1:
-        told += [
-            record(target, target.counts, SeededNoise(int(rng.integers(2**63))), key)
-            for _ in range(rounds - 1)
+    neighbours = choose_neighbours(target, random_users=random_users, key=key, rng=rng)
+
+    def draw_transcript() -> Transcript:
+        noise = SeededNoise(int(rng.integers(2**63)))
+        return record_transcript(target, target.counts, noise, key)
+
+    transcripts = [draw_transcript()]
+    if not transcripts[0]:
+        return [no_noise_finding(attack) for attack in attacks]
+    if len(transcripts[0]) > 1:
+        transcripts += [draw_transcript() for _ in range(rounds - 1)]
+    directions, bounds = 2, 2  # p against p′ and p′ against p; δ and ε
+    error_of_test = error / (len(neighbours) * len(attacks) * directions * bounds)
+    findings = []
+    for neighbour in neighbours:
+        dataset = neighbour.apply(target.counts)
+        pairs = [
+            pair_transcripts(
+                target, transcript, replay_transcript(target, dataset, transcript, key)
+            )
+            for transcript in transcripts
         ]
-    each = error / (len(tried) * len(names) * 2 * 2)  # two directions, δ and ε
-    found = []
-    for neighbour in tried:
-        dataset = neighbour.dataset(target.counts)
-        pairs = [paired(target, one, replay(target, dataset, one, key)) for one in told]
-        found += [
-            judge(pairs, name, neighbour.label, target.claim, rng, samples, each) for name in names
+        findings += [
+            assess_pairs(pairs, attack, neighbour.label, target.claim, rng, samples, error_of_test)
+            for attack in attacks
         ]
-    return found
+    return findings
 
 
 @dataclass(frozen=True)
-class Gain:
-    """What an attacker gets: δ at the claimed ε, ε at the claimed δ; exact where there are no samples."""
+class AttackGain:
+    """What an attacker gets from one pair of datasets."""
 
-    delta: float
-    epsilon: float
-    curve: Curve
-    samples: int = 0
+    delta: float  # at the claimed ε
+    epsilon: float  # at the claimed δ
+    curve: TradeOffCurve
+    samples: int = 0  # 0 where δ and ε are exact
 
 
-def judge(
-    pairs: Sequence[Pair],
-    name: Attack,
+def assess_pairs(
+    pairs: Sequence[TranscriptPair],
+    attack: Attack,
     neighbour: str,
     claim: Budget,
     rng: np.random.Generator,
     samples: int,
     error: float,
-) -> Finding:
-    """What one attacker gets out of one pair of datasets, from the better side."""
-    seen = [
-        [contrast.across if name is Attack.SCALE else contrast for contrast in pair]
+) -> AuditFinding:
+    """Return what one attacker gets out of one pair of datasets, from the better side.
+
+    Args:
+        pairs: The pair of datasets, once for each transcript.
+        attack: SCALE sees only the amount of noise, LIKELIHOOD_RATIO everything.
+        neighbour: How the datasets differ.
+        claim: The claimed ε and δ.
+        rng: Draws samples where there is no formula.
+        samples: How many.
+        error: The probability that a sampled bound is wrong.
+    """
+    visible = [
+        [query.unshifted_part() if attack is Attack.SCALE else query for query in pair]
         for pair in pairs
     ]
-    drawn = rng, samples, error
     gain = (
-        gaussian_gain(seen, claim)
-        or pure_gain(seen, claim, *drawn)
-        or sampled_gain(seen, claim, *drawn)
+        exact_gaussian_gain(visible, claim)
+        or pure_laplace_gain(visible, claim, rng, samples, error)
+        or sampled_gain(visible, claim, rng, samples, error)
     )
-    sentence = f"{'at least' if gain.samples else 'exactly'} δ = {rounded_down(gain.delta)} at ε = {claim.epsilon:g},"
-    sentence += f" ε = {rounded_down(gain.epsilon)} at δ = {claim.delta:g}"
+    precision = "at least" if gain.samples else "exactly"
+    sentence = (
+        f"{precision} δ = {format_rounded_down(gain.delta)} at ε = {claim.epsilon:g},"
+        f" ε = {format_rounded_down(gain.epsilon)} at δ = {claim.delta:g}"
+    )
     caught = gain.delta > claim.delta or gain.epsilon > claim.epsilon
-    return Finding(
-        name, neighbour, caught, sentence, gain.delta, gain.epsilon, gain.samples, gain.curve
+    return AuditFinding(
+        attack, neighbour, caught, sentence, gain.delta, gain.epsilon, gain.samples, gain.curve
     )
 
 
 def sampled_gain(
-    pairs: Sequence[Pair], claim: Budget, rng: np.random.Generator, samples: int, error: float
-) -> Gain:
-    """Whatever the law: bounds that are wrong with at most this error each."""
-    sides = _both_sides(pairs, rng, samples)
-    delta = max(delta_at_least(loss, claim.epsilon, error=error) for loss in sides)
-    epsilon = max(epsilon_at_least(loss, claim.delta, error=error) for loss in sides)
-    return Gain(delta, epsilon, trade_off(*sides), samples)
+    pairs: Sequence[TranscriptPair],
+    claim: Budget,
+    rng: np.random.Generator,
+    samples: int,
+    error: float,
+) -> AttackGain:
+    """Return bounds for any noise, each wrong with a probability of at most `error`."""
+    both_losses = _sample_both_directions(pairs, rng, samples)
+    delta = max(delta_lower_bound(losses, claim.epsilon, error=error) for losses in both_losses)
+    epsilon = max(epsilon_lower_bound(losses, claim.delta, error=error) for losses in both_losses)
+    return AttackGain(delta, epsilon, sampled_trade_off(*both_losses), samples)
 
 
-def _both_sides(
-    pairs: Sequence[Pair], rng: np.random.Generator, samples: int
+def _sample_both_directions(
+    pairs: Sequence[TranscriptPair], rng: np.random.Generator, samples: int
 ) -> tuple[Floats, Floats]:
-    back = [[contrast.swapped for contrast in pair] for pair in pairs]
-    return losses(pairs, samples, rng), losses(back, samples, rng)
+    """Draw log p/p′ under p, and log p′/p under p′."""
+    swapped = [[query.swap() for query in pair] for pair in pairs]
+    return sample_losses(pairs, samples, rng), sample_losses(swapped, samples, rng)
 
 
-def gaussian_gain(pairs: Sequence[Pair], claim: Budget) -> Gain | None:
-    """By the formula (docs/promise.md), where all noise is Gaussian and the same on both sides."""
-    contrasts = [contrast for pair in pairs for contrast in pair]
-    if not all(one.law == "gaussian" and one.scale == one.other_scale > 0 for one in contrasts):
+def exact_gaussian_gain(pairs: Sequence[TranscriptPair], claim: Budget) -> AttackGain | None:
+    """Return δ and ε by the formula of docs/promise.md.
+
+    None unless all noise is Gaussian and the same on both sides.
+    """
+    queries = [query for pair in pairs for query in pair]
+    if not all(
+        query.law == "gaussian" and query.scale == query.other_scale > 0 for query in queries
+    ):
         return None
     distance = max(
-        math.sqrt(sum(float(one.moved @ one.moved) / one.scale**2 for one in pair))
+        math.sqrt(sum(float(query.shift @ query.shift) / query.scale**2 for query in pair))
         for pair in pairs
     )
 
     def delta(epsilon: float) -> float:
         return float(gaussian_delta(np.array([epsilon + ROUNDING]), distance)[0])
 
-    low, high = 0.0, LARGEST
+    low = 0.0
+    high = MAX_EPSILON_SEARCHED
     while high - low > ROUNDING * high and high > ROUNDING:
         middle = (low + high) / 2
-        low, high = (middle, high) if delta(middle) > claim.delta else (low, middle)
-    return Gain(delta(claim.epsilon), low, Curve.gaussian(distance))
+        if delta(middle) > claim.delta:
+            low = middle
+        else:
+            high = middle
+    return AttackGain(delta(claim.epsilon), low, TradeOffCurve.from_gaussian(distance))
 
 
-def pure_gain(
-    pairs: Sequence[Pair], claim: Budget, rng: np.random.Generator, samples: int, error: float
-) -> Gain | None:
-    """Of Laplace noise that is the same on both sides, where no δ is claimed: the largest L is ‖moved‖₁/b."""
-    contrasts = [contrast for pair in pairs for contrast in pair]
+def pure_laplace_gain(
+    pairs: Sequence[TranscriptPair],
+    claim: Budget,
+    rng: np.random.Generator,
+    samples: int,
+    error: float,
+) -> AttackGain | None:
+    """Return the gain where no δ is claimed: the largest L is ‖shift‖₁/b.
+
+    None unless all noise is Laplace and the same on both sides.
+    """
+    queries = [query for pair in pairs for query in pair]
     if claim.delta or not all(
-        one.law == "laplace" and one.scale == one.other_scale > 0 for one in contrasts
+        query.law == "laplace" and query.scale == query.other_scale > 0 for query in queries
     ):
         return None
-    sums = (sum(float(np.abs(one.moved).sum()) / one.scale for one in pair) for pair in pairs)
-    epsilon = max(sums) * (1 - ROUNDING)
+    largest_losses = (
+        sum(float(np.abs(query.shift).sum()) / query.scale for query in pair) for pair in pairs
+    )
+    epsilon = max(largest_losses) * (1 - ROUNDING)
     if epsilon <= claim.epsilon:
-        return Gain(0.0, epsilon, trade_off(*_both_sides(pairs, rng, FEW)))
-    sides = _both_sides(pairs, rng, samples)
-    delta = max(delta_at_least(loss, claim.epsilon, error=error) for loss in sides)
-    return Gain(delta, epsilon, trade_off(*sides), samples)
+        both_losses = _sample_both_directions(pairs, rng, CURVE_SAMPLES)
+        return AttackGain(0.0, epsilon, sampled_trade_off(*both_losses))
+    both_losses = _sample_both_directions(pairs, rng, samples)
+    delta = max(delta_lower_bound(losses, claim.epsilon, error=error) for losses in both_losses)
+    return AttackGain(delta, epsilon, sampled_trade_off(*both_losses), samples)
 
 
-def trade_off(under_first: Floats, under_second: Floats) -> Curve:
-    """False alarms and misses of the test L > t, for every t; the second side's losses are −L under p′."""
-    with_user, without = np.sort(under_first), np.sort(-under_second)
-    places = np.unique(np.linspace(0, without.size - 1, POINTS).astype(np.int64))
-    thresholds = np.concatenate([[-np.inf], without[places]])
-    alarms = 1 - np.searchsorted(without, thresholds, side="right") / without.size
-    misses = np.searchsorted(with_user, thresholds, side="right") / with_user.size
-    return Curve(
-        [1.0, *alarms.tolist(), 0.0], [0.0, *misses.tolist(), 1.0]
-    )  # always or never crying wolf
+def sampled_trade_off(losses: Floats, other_losses: Floats) -> TradeOffCurve:
+    """Return false alarms and misses of the test L > t, for every t.
+
+    Args:
+        losses: L = log p/p′, drawn under p.
+        other_losses: log p′/p = −L, drawn under p′.
+    """
+    under_p = np.sort(losses)
+    under_other = np.sort(-other_losses)
+    places = np.unique(np.linspace(0, under_other.size - 1, CURVE_POINTS).astype(np.int64))
+    thresholds = np.concatenate([[-np.inf], under_other[places]])
+    false_alarms = 1 - np.searchsorted(under_other, thresholds, side="right") / under_other.size
+    misses = np.searchsorted(under_p, thresholds, side="right") / under_p.size
+    # The ends: always saying "in", and never.
+    return TradeOffCurve([1.0, *false_alarms.tolist(), 0.0], [0.0, *misses.tolist(), 1.0])

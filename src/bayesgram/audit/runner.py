@@ -1,13 +1,8 @@
-"""The picture of an audit: what the strongest attacks get, against what the claim allows.
+"""Run an audit: attack a mechanism in every way asked for, and write down the findings.
 
-Attack a mechanism in every way asked for, and write down what was found.
-
-In:  a target and names of attacks.   Out: an `Audit`; on disk audit.json and, where there is a curve, its picture.
-The folder is private (mode 0700): its numbers are read from private data without noise.
-
-The private numbers that a report shows when it is asked to: KL of each release by order, and what audits found.
-
-In:  private counts and releases; audit folders.   Out: what `released.report` draws. Every number here is a disclosure.
+In: a target and names of attacks. Out: an `Audit`; on disk audit.json and, where an attack has a
+trade-off curve, its chart. The folder is private (mode 0700): its numbers are computed from private
+data without noise. `load_attacks` reads such a folder for a report.
 """
 
 import json
@@ -19,61 +14,183 @@ from typing import Any
 import numpy as np
 
 from bayesgram.arrays import Floats
-from bayesgram.audit import black_box, exposure, leaks, likelihood_ratio, membership, one_run
-from bayesgram.audit.evaluation import kl_divergence, totals_for
-from bayesgram.audit.findings import Audit, Curve, Finding, Target, check_confidence, claim_of
+from bayesgram.audit.attacks import (
+    black_box_attack,
+    exposure_attack,
+    leaks_attack,
+    membership_attack,
+    one_run_attack,
+)
+from bayesgram.audit.findings import (
+    Audit,
+    AuditFinding,
+    AuditTarget,
+    TradeOffCurve,
+    check_confidence,
+    claimed_budget,
+)
+from bayesgram.audit.likelihood_ratio import likelihood_ratio_attack
 from bayesgram.charts import COLOURS
 from bayesgram.charts import save as save_chart
 from bayesgram.choices import Attack
-from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
+from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.mechanisms.base import Mechanism
 from bayesgram.privacy.budget import MAX_EPSILON, Budget
-from bayesgram.private.counts import PrivateCounts, SegmentedCounts
-from bayesgram.releases.release import Release
 from bayesgram.reports.drawings import Trace
-from bayesgram.reports.report import Attacks, Score
+from bayesgram.reports.report import Attacks
 from bayesgram.reports.views import printable
-from bayesgram.text.ngrams import distinct_orders
 
-CLAIM, IDEAL = "the claim: nothing may lie below", "Gaussian noise made for the claim"
-ATTACKS = ["#b3475b", "#2a62b8"]  # none of those that say what an ε is worth
+# --- Running ---
+
+DEFAULT_ATTACKS = (Attack.LIKELIHOOD_RATIO, Attack.SCALE, Attack.ONE_RUN, Attack.LEAKS)
+LIKELIHOOD_ATTACKS = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)  # one function, which shares the work
+
+Step = Callable[[str], AbstractContextManager[None]]
 
 
-def allowed_misses(alarms: Floats, epsilon: float, delta: float) -> Floats:
-    """The fewest misses that (ε, δ)-DP allows for a rate of false alarms.
+def run_audit(
+    target: AuditTarget,
+    attacks: Sequence[Attack] = DEFAULT_ATTACKS,
+    *,
+    confidence: float = 0.99,
+    runs: int = 200,
+    seed: int | None = None,
+    step: Step = lambda _: nullcontext(),
+) -> Audit:
+    """Attack a mechanism.
+
+    Args:
+        target: The mechanism, its data and the claimed budget.
+        attacks: Which attacks to try; they share the probability of error equally.
+        confidence: The probability that any bound is wrong is at most 1 − confidence.
+        runs: Releases of each dataset for black-box, pairs for membership.
+        seed: Repeats everything but the clock and the real noise that leaks looks at.
+        step: Called with a label; returns a context that holds while that step runs.
+    """
+    check_audit(target.mechanism, target.budget, attacks, confidence=confidence, runs=runs)
+    rng = np.random.default_rng(seed)
+    error = (1 - confidence) / len(attacks)
+    findings: list[AuditFinding] = []
+    likelihood_attacks = [attack for attack in attacks if attack in LIKELIHOOD_ATTACKS]
+    if likelihood_attacks:
+        with step("Taking likelihood ratios"):
+            findings += likelihood_ratio_attack(
+                target, likelihood_attacks, rng, error=error * len(likelihood_attacks)
+            )
+    for attack in attacks:
+        if attack not in LIKELIHOOD_ATTACKS:
+            with step(f"Trying {attack}"):
+                findings += _run_attack(attack, target, rng, error, runs, seeded=seed is not None)
+    mechanism = target.mechanism
+    epsilon, delta = mechanism.check_budget(target.budget)
+    return Audit(
+        mechanism=mechanism.name,
+        guarantee=mechanism.guarantee,
+        settings=mechanism.settings(),
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        findings=tuple(findings),
+    )
+
+
+def check_audit(
+    mechanism: Mechanism,
+    budget: Budget | None,
+    attacks: Sequence[Attack],
+    *,
+    confidence: float,
+    runs: int,
+) -> None:
+    """Refuse arguments with which nothing can be audited, before any data is read."""
+    check_confidence(confidence)
+    check_int("runs", runs, 8, 10**6, "the number of outputs of each dataset")
+    if set(attacks) - {Attack.EXPOSURE}:
+        claimed_budget(mechanism, budget)
+
+
+def _run_attack(
+    attack: Attack,
+    target: AuditTarget,
+    rng: np.random.Generator,
+    error: float,
+    runs: int,
+    *,
+    seeded: bool,
+) -> list[AuditFinding]:
+    if attack is Attack.MEMBERSHIP:
+        return membership_attack(target, rng, error=error, pairs=runs)
+    if attack is Attack.BLACK_BOX:
+        return black_box_attack(target, rng, error=error, releases=runs, seeded=seeded)
+    if attack is Attack.ONE_RUN:
+        return one_run_attack(target, rng, error=error)
+    if attack is Attack.EXPOSURE:
+        return exposure_attack(target, rng, error=error, seeded=seeded)
+    return leaks_attack(target, rng, error=error)
+
+
+def parse_attacks(text: str | None) -> tuple[Attack, ...]:
+    """Parse names of attacks that are separated by commas; None is the default.
+
+    >>> parse_attacks("scale, leaks")
+    (<Attack.SCALE: 'scale'>, <Attack.LEAKS: 'leaks'>)
+    """
+    if text is None:
+        return DEFAULT_ATTACKS
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in set(Attack):
+            raise UsageError.for_argument(
+                "attacks", repr(name), f"choose from {', '.join(Attack)}, separated by commas."
+            )
+    return tuple(dict.fromkeys(Attack(name) for name in names))
+
+
+# --- The chart of the trade-off ---
+
+CLAIM_LINE = "the claim: nothing may lie below"
+IDEAL_LINE = "Gaussian noise made for the claim"
+ATTACK_COLOURS = ["#b3475b", "#2a62b8"]  # none of those that stand for a guarantee
+
+
+def allowed_misses(false_alarms: Floats, epsilon: float, delta: float) -> Floats:
+    """Return the fewest misses that (ε, δ)-DP allows for each rate of false alarms.
 
     >>> allowed_misses(np.array([0.0, 0.5, 1.0]), 0.0, 0.1).tolist()
     [0.9, 0.4, 0.0]
     """
     lines = [
-        1 - delta - np.exp(epsilon) * alarms,
-        np.exp(-epsilon) * (1 - delta - alarms),
-        np.zeros_like(alarms),
+        1 - delta - np.exp(epsilon) * false_alarms,
+        np.exp(-epsilon) * (1 - delta - false_alarms),
+        np.zeros_like(false_alarms),
     ]
     fewest: Floats = np.maximum.reduce(lines)
     return fewest
 
 
-def ideal(epsilon: float, delta: float) -> Curve:
-    """The trade-off of Gaussian noise that is just (ε, δ)-DP."""
+def ideal_trade_off(epsilon: float, delta: float) -> TradeOffCurve:
+    """Return the trade-off of Gaussian noise that is just (ε, δ)-DP."""
     from dp_accounting import get_sigma_gaussian  # noqa: PLC0415 - 1 s
 
-    return Curve.gaussian(1 / get_sigma_gaussian(epsilon, delta))
+    return TradeOffCurve.from_gaussian(1 / get_sigma_gaussian(epsilon, delta))
 
 
-def trade_off(audit: Audit) -> Any:  # noqa: ANN401 - an Altair chart
-    """False alarms against misses: the diagonal is blind guessing, the corner at 0 knows everything."""
+def draw_trade_off(audit: Audit) -> Any:  # noqa: ANN401 - an Altair chart
+    """Draw false alarms against misses, for the strongest attacks and for what the claim allows.
+
+    The diagonal is blind guessing; an attack through the corner at 0 knows everything.
+    """
     import altair as alt  # noqa: PLC0415 - 0.5 s
 
-    lines = _lines(audit)
-    colours = [*ATTACKS[: len(audit.drawn)], "#333333", COLOURS["PROVED"]]
+    lines = _trade_off_lines(audit)
+    colours = [*ATTACK_COLOURS[: len(audit.findings_to_draw)], "#333333", COLOURS["PROVED"]]
     legend = alt.Legend(orient="bottom", direction="vertical", labelLimit=420)
     colour = alt.Color(
         "line:N", title=None, scale=alt.Scale(domain=list(lines), range=colours), legend=legend
     )
-    base = alt.Chart(alt.InlineData(values=_points(lines))).encode(
+    base = alt.Chart(alt.InlineData(values=_trade_off_points(lines))).encode(
         x=alt.X(
             "alarms:Q",
             title="false alarms: says “in” of a user who is not",
@@ -85,18 +202,18 @@ def trade_off(audit: Audit) -> Any:  # noqa: ANN401 - an Altair chart
             scale=alt.Scale(domain=[0, 1]),
         ),
     )
-    forbidden = base.transform_filter(alt.datum.line == CLAIM).mark_area(
+    forbidden = base.transform_filter(alt.datum.line == CLAIM_LINE).mark_area(
         color="#b3475b", opacity=0.08
     )
-    drawn = base.encode(
-        color=colour, order="at:Q"
-    )  # no order for the area: it would be cut into pieces
-    solid = drawn.transform_filter(alt.datum.line != IDEAL).mark_line(strokeWidth=2, clip=True)
-    dashed = drawn.transform_filter(alt.datum.line == IDEAL).mark_line(
+    # No order for the area: it would be cut into pieces.
+    drawn = base.encode(color=colour, order="at:Q")
+    solid = drawn.transform_filter(alt.datum.line != IDEAL_LINE).mark_line(strokeWidth=2, clip=True)
+    dashed = drawn.transform_filter(alt.datum.line == IDEAL_LINE).mark_line(
         strokeWidth=2, strokeDash=[5, 4]
     )
     title = alt.Title(
-        "What an attacker gets, and what the claim allows", subtitle=[audit.mechanism, audit.line]
+        "What an attacker gets, and what the claim allows",
+        subtitle=[audit.mechanism, audit.verdict],
     )
     return (
         (forbidden + solid + dashed)
@@ -105,17 +222,22 @@ def trade_off(audit: Audit) -> Any:  # noqa: ANN401 - an Altair chart
     )
 
 
-def _lines(audit: Audit) -> dict[str, Curve]:
-    epsilon, delta = audit.epsilon or 0.0, audit.delta or 0.0
-    alarms = np.linspace(0, 1, 201)
+def _trade_off_lines(audit: Audit) -> dict[str, TradeOffCurve]:
+    epsilon = audit.epsilon or 0.0
+    delta = audit.delta or 0.0
+    false_alarms = np.linspace(0, 1, 201)
     lines = {
-        f"{found.attack}, {found.neighbour}": found.curve for found in audit.drawn if found.curve
+        f"{finding.attack}, {finding.neighbour}": finding.curve
+        for finding in audit.findings_to_draw
+        if finding.curve
     }
-    lines[CLAIM] = Curve(alarms.tolist(), allowed_misses(alarms, epsilon, delta).tolist())
-    return lines | ({IDEAL: ideal(epsilon, delta)} if delta else {})
+    lines[CLAIM_LINE] = TradeOffCurve(
+        false_alarms.tolist(), allowed_misses(false_alarms, epsilon, delta).tolist()
+    )
+    return lines | ({IDEAL_LINE: ideal_trade_off(epsilon, delta)} if delta else {})
 
 
-def _points(lines: dict[str, Curve]) -> list[dict[str, Any]]:
+def _trade_off_points(lines: dict[str, TradeOffCurve]) -> list[dict[str, Any]]:
     return [
         {"line": name, "alarms": x, "misses": y, "at": at}
         for name, curve in lines.items()
@@ -123,157 +245,38 @@ def _points(lines: dict[str, Curve]) -> list[dict[str, Any]]:
     ]
 
 
+# --- The folder of an audit ---
+
 FORMAT = 1
-CONTENTS = ("audit.json", "trade-off.svg", "trade-off.png")
-DEFAULT = (Attack.LIKELIHOOD_RATIO, Attack.SCALE, Attack.ONE_RUN, Attack.LEAKS)
-LAWS = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)  # share the work
-
-Step = Callable[[str], AbstractContextManager[None]]
-
-
-def audit(
-    target: Target,
-    attacks: Sequence[Attack] = DEFAULT,
-    *,
-    confidence: float = 0.99,
-    runs: int = 200,
-    seed: int | None = None,
-    step: Step = lambda _: nullcontext(),
-) -> Audit:
-    """All attacks; the chance that any of their bounds is wrong is at most 1 − confidence.
-
-    `runs`: releases of each dataset for black-box, pairs for membership. A seed repeats everything but the clock and
-    the real noise that leaks looks at.
-    """
-    check(target.mechanism, target.budget, attacks, confidence=confidence, runs=runs)
-    rng = np.random.default_rng(seed)
-    error = (1 - confidence) / len(attacks)
-    findings: list[Finding] = []
-    laws = [name for name in attacks if name in LAWS]
-    if laws:
-        with step("Taking likelihood ratios"):
-            findings += likelihood_ratio.attack(target, laws, rng, error=error * len(laws))
-    for name in attacks:
-        if name not in LAWS:
-            with step(f"Trying {name}"):
-                findings += _attack(name, target, rng, error, runs, seeded=seed is not None)
-    mechanism = target.mechanism
-    epsilon, delta = mechanism.check_budget(target.budget)
-    about = mechanism.name, mechanism.guarantee, mechanism.settings()
-    return Audit(*about, epsilon, delta, confidence, tuple(findings))
+AUDIT_FILE = "audit.json"
+CONTENTS = (AUDIT_FILE, "trade-off.svg", "trade-off.png")
+TRACE_COLOURS = ("bad", "half")  # the report's names of colours
+REPORTED_FIELDS = ("attack", "neighbour", "caught", "sentence")
 
 
-def check(
-    mechanism: Mechanism,
-    budget: Budget | None,
-    attacks: Sequence[Attack],
-    *,
-    confidence: float,
-    runs: int,
-) -> None:
-    """Refuse what can't be audited so, before anything is read."""
-    check_confidence(confidence)
-    check_int("runs", runs, 8, 10**6, "the number of outputs of each dataset")
-    if set(attacks) - {Attack.EXPOSURE}:
-        claim_of(mechanism, budget)
-
-
-def _attack(
-    name: Attack, target: Target, rng: np.random.Generator, error: float, runs: int, *, seeded: bool
-) -> list[Finding]:
-    if name is Attack.MEMBERSHIP:
-        return membership.attack(target, rng, error=error, pairs=runs)
-    if name is Attack.BLACK_BOX:
-        return black_box.attack(target, rng, error=error, releases=runs, seeded=seeded)
-    if name is Attack.ONE_RUN:
-        return one_run.attack(target, rng, error=error)
-    if name is Attack.EXPOSURE:
-        return exposure.attack(target, rng, error=error, seeded=seeded)
-    return leaks.attack(target, rng, error=error)
-
-
-def chosen(text: str | None) -> tuple[Attack, ...]:
-    """Attacks by name, separated by commas.
-
-    >>> chosen("scale, leaks")
-    (<Attack.SCALE: 'scale'>, <Attack.LEAKS: 'leaks'>)
-    """
-    if text is None:
-        return DEFAULT
-    names = [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in set(Attack):
-            raise UsageError.for_argument(
-                "attacks", repr(name), f"choose from {', '.join(Attack)}, separated by commas."
-            )
-    return tuple(dict.fromkeys(Attack(name) for name in names))
-
-
-def save(found: Audit, path: Path, *, force: bool = False) -> None:
-    """A private folder with audit.json and the trade-off of the strongest attacks."""
+def save_audit(audit: Audit, path: Path, *, force: bool = False) -> None:
+    """Write a private folder with audit.json and the trade-off of the strongest attacks."""
     with write_folder_atomically(path, contents=CONTENTS, force=force, private=True) as folder:
         document = json.dumps(
-            {"format": FORMAT, **found.to_json()}, indent=2, ensure_ascii=False, allow_nan=False
+            {"format": FORMAT, **audit.to_json()}, indent=2, ensure_ascii=False, allow_nan=False
         )
-        (folder / CONTENTS[0]).write_text(document + "\n", encoding="utf-8")
-        if found.drawn:
-            save_chart(trade_off(found), folder / "trade-off")
-
-
-SUMMARY_COLOURS = ("bad", "half")
-FINDING = ("attack", "neighbour", "caught", "sentence")
-
-
-def scores(
-    counts: PrivateCounts | SegmentedCounts,
-    releases: Sequence[tuple[str, Release]],
-    public: Floats | None,
-) -> list[Score]:
-    """KL of public text, where it is known, and of every release, each order by itself; orders nobody wrote are out.
-
-    A release of a segment is judged by the people of that segment, and is left out where there are none.
-    """
-    everybody, orders = totals_for(counts), releases[0][1].orders
-    written = [totals_for(counts, release) for _, release in releases]
-    present = [order for order in distinct_orders(orders) if everybody[orders == order].any()]
-    if not present:
-        raise BayesgramError(
-            "the private counts are empty: there is nothing to compare with; leave ",
-            Argument("against"),
-            " out.",
-        )
-    found: list[Score] = []
-    for order in present:
-        rows = orders == order
-        if public is not None:
-            nobody = ("public text alone", "no private data", "PROVED", 0.0, 0.0)
-            found.append(
-                Score(*nobody, order, _finite(kl_divergence(everybody[rows], public[rows])))
-            )
-        for (name, release), totals in zip(releases, written, strict=True):
-            if totals[rows].any():
-                card, kl = release.card, kl_divergence(totals[rows], release.probabilities[rows])
-                told = (
-                    printable(name),
-                    card.mechanism,
-                    card.guarantee.name,
-                    card.epsilon,
-                    card.delta,
-                )
-                found.append(Score(*told, order, _finite(kl)))
-    return found
-
-
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None
+        (folder / AUDIT_FILE).write_text(document + "\n", encoding="utf-8")
+        if audit.findings_to_draw:
+            save_chart(draw_trade_off(audit), folder / "trade-off")
 
 
 def load_attacks(path: Path) -> Attacks:
-    """What an audit folder says."""
-    file = path / CONTENTS[0]
+    """Read what a report shows of an audit folder.
+
+    Raises:
+        UsageError: If it is not such a folder, or of another version.
+        BayesgramError: If audit.json is damaged.
+    """
+    file = path / AUDIT_FILE
     if not file.is_file():
         raise UsageError(
-            f"{path}: not an audit folder (no {file.name}); make one with `bayesgram audit … -o FOLDER`."
+            f"{path}: not an audit folder (no {file.name}); make one with"
+            " `bayesgram audit … -o FOLDER`."
         )
     try:
         document = read_json(file)
@@ -282,12 +285,15 @@ def load_attacks(path: Path) -> Attacks:
             name=printable(str(path)),
             mechanism=str(document["mechanism"]),
             guarantee=str(document["guarantee"]),
-            epsilon=_claimed(document["epsilon"], MAX_EPSILON),
-            delta=_claimed(document["delta"], 1.0),
+            epsilon=_parse_claimed(document["epsilon"], MAX_EPSILON),
+            delta=_parse_claimed(document["delta"], 1.0),
             verdict=str(document["verdict"]),
             caught=bool(document["caught"]),
-            findings=[{name: item[name] for name in FINDING} for item in document["findings"]],
-            traces=_traces(document),
+            findings=[
+                {field: finding[field] for field in REPORTED_FIELDS}
+                for finding in document["findings"]
+            ],
+            traces=_parse_traces(document),
         )
     except UsageError:
         raise
@@ -295,32 +301,34 @@ def load_attacks(path: Path) -> Attacks:
         raise BayesgramError(f"{path}: the audit is damaged; audit again.") from None
 
 
-def _claimed(value: object, most: float) -> float | None:
-    """A number of the claim, where there is one."""
+def _parse_claimed(value: object, largest: float) -> float | None:
+    """Return the claimed ε or δ; None where nothing is claimed."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= largest:
         raise ValueError("not a number that can be claimed")
     return float(value)
 
 
-def _trace(name: str, curve: dict[str, Any], colour: str) -> Trace:
-    """A curve of pairs of rates."""
-    alarms, misses = (list(map(float, curve[rate])) for rate in ("false_alarms", "misses"))
-    if len(alarms) != len(misses) or not all(0 <= rate <= 1 for rate in alarms + misses):
+def _parse_trace(name: str, curve: dict[str, Any], colour: str) -> Trace:
+    false_alarms = list(map(float, curve["false_alarms"]))
+    misses = list(map(float, curve["misses"]))
+    if len(false_alarms) != len(misses) or not all(
+        0 <= rate <= 1 for rate in false_alarms + misses
+    ):
         raise ValueError("not a trade-off")
-    return Trace(name, alarms, misses, colour)
+    return Trace(name, false_alarms, misses, colour)
 
 
-def _traces(document: dict[str, Any]) -> list[Trace]:
-    """The curves that the audit kept, and the edge of what its claim allows."""
+def _parse_traces(document: dict[str, Any]) -> list[Trace]:
+    """Return the curves that the audit saved, and the edge of what its claim allows."""
     curves = document["trade_offs"].items()
     traces = [
-        _trace(name, curve, colour)
-        for (name, curve), colour in zip(curves, SUMMARY_COLOURS, strict=False)
+        _parse_trace(name, curve, colour)
+        for (name, curve), colour in zip(curves, TRACE_COLOURS, strict=False)
     ]
     if not traces or document["epsilon"] is None:
         return []
-    alarms = np.linspace(0, 1, 201)
-    allowed = allowed_misses(alarms, float(document["epsilon"]), float(document["delta"]))
-    return [*traces, Trace(CLAIM, alarms.tolist(), allowed.tolist(), "ink")]
+    false_alarms = np.linspace(0, 1, 201)
+    allowed = allowed_misses(false_alarms, float(document["epsilon"]), float(document["delta"]))
+    return [*traces, Trace(CLAIM_LINE, false_alarms.tolist(), allowed.tolist(), "ink")]

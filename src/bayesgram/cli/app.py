@@ -1,4 +1,4 @@
-"""The list of commands, and the one place where errors become words and exit codes."""
+"""The list of commands, and the one place where errors become messages and exit codes."""
 
 import os
 import signal
@@ -12,16 +12,15 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from bayesgram.cli import console
-from bayesgram.cli.as_typed import read_plainly
-from bayesgram.cli.console import as_options, with_quiet
-from bayesgram.cli.groups import with_groups
+from bayesgram.cli.budget_notice import BudgetNotice
+from bayesgram.cli.options import as_command
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
 
-# Before NumPy is loaded: our matrices are small, and BLAS threads would only get in each other's way.
+# Before NumPy is loaded: our matrices are small, so BLAS threads would only compete for the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Where each command is, in the order in which --help lists them.
+# The module and function of each command, in the order in which --help lists them.
 COMMANDS = {
     "demo": "demo.demo",
     "generate": "demo.generate",
@@ -31,9 +30,9 @@ COMMANDS = {
     "count": "vocab_count.count",
     "plan": "plan.plan",
     "release": "release.release",
-    "infer": "infer.infer",
-    "tune": "release.tune",
-    "sensitivity": "release.sensitivity",
+    "infer": "release.infer",
+    "tune": "paper.tune",
+    "sensitivity": "paper.sensitivity",
     "compare": "compare.compare",
     "evaluate": "evaluate.evaluate",
     "export": "language_model.export",
@@ -48,9 +47,13 @@ COMMANDS = {
     "ledger": "ledger.ledger_app",
 }
 
+OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+# --- Commands ---
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         typer.echo(f"bayesgram {VERSION}")
         raise typer.Exit
 
@@ -61,7 +64,9 @@ def _root(
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Publish n-grams of people's text under user-level differential privacy, with public text as the prior.
+    """Publish n-grams of people's text under user-level differential privacy.
+
+    Public text is the prior.
 
     Example: bayesgram demo
     """
@@ -69,7 +74,10 @@ def _root(
 
 @cache
 def build_app(*names: str) -> typer.Typer:
-    """The command line with these commands; all of them if none is named, which takes a tenth of a second more."""
+    """Return the command line with these commands; with all of them if none is named.
+
+    All of them take a tenth of a second more.
+    """
     app = typer.Typer(
         name="bayesgram",
         no_args_is_help=True,
@@ -79,106 +87,111 @@ def build_app(*names: str) -> typer.Typer:
     )
     app.callback()(_root)
     for name in names or COMMANDS:
-        module, _, command = COMMANDS[name].partition(".")
-        found = getattr(import_module(f"bayesgram.cli.{module}"), command)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+        module_name, _, attribute = COMMANDS[name].partition(".")
+        command = getattr(import_module(f"bayesgram.cli.{module_name}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
         else:
-            app.command(name)(with_quiet(with_groups(found)))
+            app.command(name)(as_command(command))
     return app
 
 
 def command_line(arguments: list[str]) -> Callable[..., Any]:
-    """No more of it than what was typed needs."""
-    found = typer.main.get_command(build_app(*(name for name in arguments[:1] if name in COMMANDS)))
-    read_plainly(found)
-    return found
+    """Return the command line that can run these arguments: only the command that they name."""
+    names = [name for name in arguments[:1] if name in COMMANDS]
+    return typer.main.get_command(build_app(*names))
 
 
-OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
+# --- Running one of them ---
 
 
 def main() -> NoReturn:
-    """Run a command; exit with 0 (done), 1 (failed) or 2 (wrong use). No traceback reaches a person."""
+    """Run a command, and exit with 0 (done), 1 (failed) or 2 (wrong use); without traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # an ASCII terminal shows \\u03b5 for ε, and nothing fails
+            # An ASCII terminal shows \u03b5 for ε, and nothing fails.
+            stream.reconfigure(errors="backslashreplace")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
-    console.tell_what_is_logged()
+        signal.signal(number, _exit_on_signal)
+    console.print_log_messages()
     try:
         _run()
     except BayesgramError as error:
-        _fail(as_options(str(error)), error.exit_code)
+        _fail(error.render(console.format_argument), error.exit_code)
     except MemoryError:
         _fail(OUT_OF_MEMORY, 1)
     except BrokenPipeError:
-        os._exit(128 + signal.SIGPIPE)  # whoever reads us has enough
+        os._exit(128 + signal.SIGPIPE)  # whoever reads the output has closed it
     except OSError as error:
-        what = error.filename or "a file, or standard output"
-        _fail(
-            f"{what}: {os.strerror(error.errno) if error.errno else 'can not be read or written'}.",
-            1,
-        )
+        place = error.filename or "a file, or standard output"
+        reason = os.strerror(error.errno) if error.errno else "can not be read or written"
+        _fail(f"{place}: {reason}.", 1)
     except Exception as error:
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
-        _fail(_unexpected(error), 1)
+        _fail(_unexpected_message(error), 1)
     sys.exit(0)
 
 
-def _unexpected(error: Exception) -> str:
-    """What to say of an error that nobody thought of."""
+def _run() -> None:
+    """Run the command in `sys.argv`."""
+    command = command_line(sys.argv[1:])
+    if console.JSON_OPTION not in sys.argv[1:]:
+        command()
+        return
+    # What the parser refuses is one JSON document, too; else Typer prints it and exits.
+    try:
+        exit_code = command(standalone_mode=False)
+    except typer.TyperException as error:
+        _fail(error.format_message(), error.exit_code)
+    if isinstance(exit_code, int):
+        sys.exit(exit_code)
+
+
+def _unexpected_message(error: Exception) -> str:
+    """Return the message for an error that no command expects."""
+    # Python's compile(), which the templates of pages call, reports so that there is no memory.
     if isinstance(error, SystemError) and "without setting an exception" in str(error):
-        return OUT_OF_MEMORY  # Python's compile(), which templates of pages call, forgets to say so
+        return OUT_OF_MEMORY
     return (
-        f"unexpected {type(error).__name__} inside bayesgram {VERSION}. Please report it; BAYESGRAM_DEBUG=1 shows"
-        " where (that output may quote private data)."
+        f"unexpected {type(error).__name__} inside bayesgram {VERSION}. Please report it;"
+        " BAYESGRAM_DEBUG=1 shows where (that output may quote private data)."
     )
 
 
-def _run() -> None:
-    """The command that was typed. What the parser refuses is an error like others for whoever asked for JSON."""
-    command = command_line(sys.argv[1:])
-    if console.JSON not in sys.argv[1:]:
-        command()
-        return
-    try:
-        code = command(standalone_mode=False)
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        _fail(error.format_message(), getattr(error, "exit_code", 2))
-    if isinstance(code, int):
-        sys.exit(code)
+def _fail(message: str, exit_code: int) -> NoReturn:
+    """Print an error and exit; with 1, and a sentence about it, if budget is spent by now."""
+    notice = BudgetNotice.current
+    spent = notice.sentence if notice else ""
+    if spent:
+        message = f"{message} {spent[0].upper()}{spent[1:]}"
+        exit_code = 1
+    message = message.rstrip()
+    console.print_note(f"error: {message}")
+    sys.stdout.write(console.format_json_error(message, exit_code))
+    sys.exit(exit_code)
 
 
-def _stop(number: int, _frame: object) -> NoReturn:
-    """Remove what is unfinished and leave at once: an exception raised inside a compiled kernel would crash it."""
+def _exit_on_signal(number: int, _frame: object) -> NoReturn:
+    """Remove unfinished output and exit at once.
+
+    An exception would not do: raised inside a compiled kernel, it would crash the process.
+    """
     written: list[object] = []
     try:
-        if "bayesgram.io.atomic" in sys.modules:  # else nothing was begun; importing it takes 0.3 s
+        # If it is not imported, nothing was begun; and the import takes 0.3 s.
+        if "bayesgram.io.atomic" in sys.modules:
             written = sys.modules["bayesgram.io.atomic"].written_paths
             sys.modules["bayesgram.io.atomic"].discard_own_folders()
     finally:
+        if BudgetNotice.current:
+            outcome = BudgetNotice.current.sentence_if_stopped
+        elif written:
+            outcome = f"{', '.join(map(str, written))} was written before."
+        else:
+            outcome = "no output was written."
+        message = f"stopped by {signal.Signals(number).name}; {outcome}"
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-        outcome = (
-            "no output was written."
-            if not written
-            else f"{', '.join(map(str, written))} was written before."
-        )
-        stopped = f"stopped by {signal.Signals(number).name}; {console.told_at_once() or outcome}"
-        os.write(2, f"{show_cursor}\nerror: {stopped}\n".encode())
-        os.write(1, console.json_of_error(stopped, 128 + number).encode())
+        os.write(2, f"{show_cursor}\nerror: {message}\n".encode())
+        os.write(1, console.format_json_error(message, 128 + number).encode())
         os._exit(128 + number)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    """Say what went wrong; and, if budget is spent by now, what for: that is a run that failed, however it did."""
-    spent = console.told()
-    told, code = f"{message} {spent[:1].upper()}{spent[1:]}".rstrip(), 1 if spent else code
-    console.say(f"error: {told}")
-    sys.stdout.write(console.json_of_error(told, code))
-    sys.exit(code)

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayesgram.choices import Attack, MechanismName
-from bayesgram.cli import console, mechanisms, options
+from bayesgram.cli import console, mechanism_options, options
+from bayesgram.cli.options import parse_float, parse_int
 
 if TYPE_CHECKING:
     from bayesgram.audit.findings import Audit
-
-ATTACKS = ", ".join(Attack)
 
 
 def audit(
@@ -22,21 +21,27 @@ def audit(
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
-    expected_users: mechanisms.ExpectedUsers = None,
+    expected_users: mechanism_options.ExpectedUsers = None,
     attacks: Annotated[
         str | None,
         typer.Option(
-            help=f"From {ATTACKS}.", show_default="likelihood-ratio, scale, one-run, leaks"
+            help=f"From {', '.join(Attack)}.",
+            show_default="likelihood-ratio, scale, one-run, leaks",
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="That no bound is wrong, all attacks together.")
+        float,
+        typer.Option(parser=parse_float, help="That no bound is wrong, all attacks together."),
     ] = 0.99,
     runs: Annotated[
-        int, typer.Option(help="Outputs of each dataset for black-box and membership.")
+        int,
+        typer.Option(
+            parser=parse_int, help="Outputs of each dataset for black-box and membership."
+        ),
     ] = 200,
     seed: Annotated[
-        int | None, typer.Option(help="Repeatable attackers.", show_default=False)
+        int | None,
+        typer.Option(parser=parse_int, help="Repeatable attackers.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None,
@@ -49,57 +54,62 @@ def audit(
     ] = None,
     fail_if_caught: Annotated[
         bool, typer.Option("--fail-if-caught", help="Exit with 1 if the claim is refuted.")
-    ] = (False),
+    ] = False,
     force: options.Force = False,
     json: options.Json = False,
-    mechanism_options: mechanisms.MechanismOptions = mechanisms.NOT_GIVEN,
+    settings: mechanism_options.MechanismOptions = mechanism_options.NO_OPTIONS,
 ) -> None:
-    """Attack a mechanism on these counts, and say what ε and δ an attacker can prove. For the keeper of the data only.
+    """Attack a mechanism on these counts, and say what ε and δ an attacker can prove.
+
+    For the keeper of the data only.
 
     The exit code is 0 whatever is found, unless --fail-if-caught is given.
 
-    Example: bayesgram audit counts --vocab vocab.parquet --mechanism paper --epsilon 0.1 --delta 1e-6
+    Example: bayesgram audit counts --vocab vocab.parquet --mechanism paper --epsilon 0.1
+    --delta 1e-6
     """
     from bayesgram.audit import runner
-    from bayesgram.audit.findings import Target
+    from bayesgram.audit.findings import AuditTarget
     from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms.base import Randomness
 
     if output is not None:
         check_writable(output, force=force, contents=runner.CONTENTS, inputs=[counts, vocab])
-    chosen = runner.chosen(attacks)
+    chosen_attacks = runner.parse_attacks(attacks)
     Randomness.make(seed)
-    budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
-    attacked = mechanisms.mechanism_of(
-        mechanism, expected_users=expected_users, **vars(mechanism_options)
-    )
-    runner.check(attacked, budget, chosen, confidence=confidence, runs=runs)
-    target = Target(attacked, *mechanisms.load(counts, vocab), budget)
-    found = runner.audit(
-        target, chosen, confidence=confidence, runs=runs, seed=seed, step=console.step
+    budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
+    attacked = mechanism_options.make_mechanism(mechanism, settings, expected_users=expected_users)
+    runner.check_audit(attacked, budget, chosen_attacks, confidence=confidence, runs=runs)
+    user_counts, vocabulary = mechanism_options.load_counts(counts, vocab)
+    result = runner.run_audit(
+        AuditTarget(attacked, user_counts, vocabulary, budget),
+        chosen_attacks,
+        confidence=confidence,
+        runs=runs,
+        seed=seed,
+        step=console.step,
     )
     if output is not None:
-        runner.save(found, output, force=force)
-    _show(found, output, json=json)
-    if fail_if_caught and found.caught:
+        runner.save_audit(result, output, force=force)
+    _print_findings(result, output, json=json)
+    if fail_if_caught and result.caught:
         raise typer.Exit(1)
 
 
-def _show(found: "Audit", output: Path | None, *, json: bool) -> None:
-    """The findings as a table, the verdict last; or all of it for a machine."""
+def _print_findings(result: "Audit", output: Path | None, *, json: bool) -> None:
+    """Print the findings as a table, the verdict last; or all of it as JSON."""
     from bayesgram.audit.evaluation import DISCLOSURE
 
     if json:
-        console.print_json(found.to_json())
+        console.print_json(result.to_json())
         return
     rows = [
-        (item.attack, item.neighbour, "CAUGHT" if item.caught else "–", item.sentence)
-        for item in found.findings
+        (finding.attack, finding.neighbour, "CAUGHT" if finding.caught else "–", finding.sentence)
+        for finding in result.findings
     ]
-    console.print_table(
-        f"Attacks on {found.mechanism}", ("attack", "neighbour", "result", "what it gets"), rows
-    )
+    columns = ("attack", "neighbour", "result", "what it gets")
+    console.print_table(f"Attacks on {result.mechanism}", columns, rows)
     if output is not None:
-        console.say(f"Written to: {output}")
-    console.say(f"These numbers are {DISCLOSURE}.", urgent=True)
-    console.write(found.line)
+        console.print_note(f"Written to: {output}")
+    console.print_note(f"These numbers are {DISCLOSURE}.", urgent=True)
+    console.write(result.verdict)

@@ -1,154 +1,76 @@
-"""What the library says of its arguments, said of options.
+"""How commands write: results on standard output, everything else on standard error.
 
-In:  a message of the library, where an argument is `name=value`, or `name` in backticks.   Out: the same with options.
-Does not touch other words, nor paths: `data/size=10/a.parquet` stays.
-
-How commands speak: results on standard output, everything else on standard error.
-
-Rich draws tables and bars, and is loaded when there is one: a command that only writes lines is done by then.
-
---quiet, which every command has.
-
-What a command that fails or is stopped has to say about budget: whether some is spent, by which entry, and for what.
-
-In: what `release` notes as it goes on.   Out: a sentence for the end of a message.   Does not read or write a ledger.
+`--json` prints one JSON document instead of text, and `--quiet` leaves progress and notes out.
+Rich draws tables and progress bars. It is imported when there is one to draw, because a command
+that only writes lines is done by then.
 """
 
-import inspect
 import json
 import logging
-import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import cache, partial, wraps
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from bayesgram.errors import Argument
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
     from bayesgram.io import RecordReader
-    from bayesgram.privacy.budget import Budget
     from bayesgram.releases.provenance import Ingredient
 
-OTHERS = {"path": "--output", "lowercase": "--keep-case"}  # what options call otherwise
-
-
-def as_options(message: str) -> str:
-    """A message for the command line.
-
-    >>> as_options("max_new=0: leave `ledger` out, or say force=True; see data/size=10/a.parquet.")
-    '--max-new 0: leave --ledger out, or say --force; see data/size=10/a.parquet.'
-    """
-    return _pattern().sub(_option, message)
-
-
-def _option(found: re.Match[str]) -> str:
-    if found["quoted"]:
-        return _options()[found["quoted"]]
-    return f"{_options()[found['name']]}{'' if found['true'] else ' '}"
-
-
-@cache
-def _pattern() -> re.Pattern[str]:
-    names = "|".join(sorted(_options(), key=len, reverse=True))
-    return re.compile(rf"`(?P<quoted>{names})`|(?<![\w/.=-])(?P<name>{names})=(?P<true>True\b)?")
-
-
-@cache
-def _options() -> dict[str, str]:
-    """The long form of every option that some command has, by its name in Python."""
-    from bayesgram.cli.app import build_app
-
-    parameters = _parameters(typer.main.get_command(build_app()))
-    found = {parameter.name.rstrip("_"): parameter.opts[0] for parameter in parameters}
-    return {**found, **OTHERS}
-
-
-def _parameters(command: Any) -> Iterator[Any]:  # noqa: ANN401 - of Click
-    """The options of a command, or of those in a group."""
-    yield from (parameter for parameter in command.params if parameter.param_type_name == "option")
-    for inner in getattr(command, "commands", {}).values():
-        yield from _parameters(inner)
-
-
-JSON = "--json"
-URGENT = ("warning: ", "error: ")
+JSON_OPTION = "--json"
+ALWAYS_SHOWN = ("warning: ", "error: ")  # how a note begins that --quiet does not leave out
 
 
 class _State:
-    """What the options of a command ask of everything it says."""
+    """What this process was asked for, and what it has printed."""
 
-    quiet = False
+    is_quiet = False
     has_printed_json = False
 
 
 def set_quiet(quiet: bool) -> None:
-    """Whether progress and notes are left out."""
-    _State.quiet = quiet
+    """Leave progress and notes out from here on, or don't."""
+    _State.is_quiet = quiet
 
 
 @cache
-def _drawing(*, on_stderr: bool = False) -> "Console":
-    """Where tables, or bars and what is said above them, are drawn."""
+def _rich_console(*, on_stderr: bool = False) -> "Console":
     from rich.console import Console
 
     return Console(highlight=False, stderr=on_stderr)
 
 
+# --- Results, on standard output ---
+
+
 def write(text: str) -> None:
-    """A line on standard output, as it is and at once."""
+    """Write a line on standard output, as it is and at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def write_wrapped(text: str) -> None:
-    """A sentence on standard output, in lines that fit the terminal."""
-    _drawing().print(text, markup=False)
-
-
-def say(text: str, *, urgent: bool = False) -> None:
-    """A line for a person, on standard error; with --quiet only what went wrong, or may."""
-    if urgent or not _State.quiet or text.startswith(URGENT):
-        _drawing(on_stderr=True).print(text, markup=False)
-
-
-class _Sayer(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        """Above the bar, if there is one."""
-        say(as_options(record.getMessage()), urgent=record.levelno >= logging.WARNING)
-
-
-def tell_what_is_logged() -> None:
-    """What the library has to tell goes to standard error."""
-    logger = logging.getLogger("bayesgram")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(_Sayer())
-
-
-def print_json(value: object) -> None:
-    """One JSON document on standard output, for machines."""
-    _State.has_printed_json = True
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
-
-
-def json_of_error(message: str, code: int) -> str:
-    """The document that stands for the result of a command that failed; nothing if the result is printed already."""
-    if _State.has_printed_json or JSON not in sys.argv[1:]:
-        return ""
-    return json.dumps({"error": message, "exit_code": code}, indent=2, ensure_ascii=False) + "\n"
+    """Write a sentence on standard output, in lines that fit the terminal."""
+    _rich_console().print(text, markup=False)
 
 
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
 ) -> None:
-    """A table on standard output."""
+    """Print a table on standard output.
+
+    Args:
+        title: Stands above the table.
+        columns: The names of the columns.
+        rows: The cells of each row.
+        right: The names of the columns that are aligned to the right.
+    """
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold")
@@ -156,153 +78,55 @@ def print_table(
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    _drawing().print(table, markup=False)
+    _rich_console().print(table, markup=False)
 
 
-class ReadingBar:
-    """A bar that moves with the bytes read, and says what is done with them when all are."""
-
-    def __init__(self, progress: "Progress", label: str, then: str) -> None:
-        self._progress, self._label, self._then = progress, label, then
-        self._task = progress.add_task(label, total=None)
-        self._left = self.size = 0  # bytes of all inputs
-
-    def records(self, inputs: list[str], *, times: int = 1, **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
-        """A reader of these inputs, to be read so many times, that moves the bar; of several, all together do."""
-        from bayesgram.io import read_records
-
-        paths = [Path(one) for one in inputs]  # typed as such, so that messages may show them
-        reader = read_records(paths, on_progress=self._move, **arguments)
-        self._left += times * reader.size
-        self.size += times * reader.size
-        self._progress.update(self._task, total=self.size)
-        return reader
-
-    def _move(self, count: int) -> None:
-        self._left -= count
-        if self._left <= 0:
-            self._progress.update(self._task, description=self._then)
-            self._progress.tasks[
-                0
-            ].total = None  # or the bar would be at its end, and the clock stop
-        self._progress.advance(self._task, count)
-
-    def finish(self) -> None:
-        """All is done."""
-        self._progress.update(
-            self._task, description=self._label, total=self.size, completed=self.size
-        )
-
-
-@contextmanager
-def reading(label: str, *, then: str) -> Iterator[ReadingBar]:
-    """Show how much of the input is read, and that something is done then."""
-    with _progress("spinner", "label", "bar", "bytes", "clock") as progress:
-        bar = ReadingBar(progress, label, then)
-        yield bar
-        bar.finish()
-
-
-@contextmanager
-def step(label: str) -> Iterator[None]:
-    """A spinner with a clock for work whose length isn't known."""
-    with _progress("spinner", "label", "clock") as progress:
-        task = progress.add_task(label, total=1)
-        yield
-        progress.update(task, completed=1)
-
-
-Step = Callable[[str], AbstractContextManager[None]]
-
-
-@contextmanager
-def steps(total: int) -> Iterator[Step]:
-    """One bar over so many steps, which says what is being done; each is a `step`."""
-    with _progress("spinner", "bar", "steps", "clock", "label") as bar:
-        task = bar.add_task("", total=total)
-
-        @contextmanager
-        def one(label: str) -> Iterator[None]:
-            bar.update(task, description=label)
-            yield
-            bar.advance(task)
-
-        yield one
-        bar.update(task, description="Done")
-
-
-def _progress(*columns: str) -> "Progress":
-    from rich import progress
-
-    kinds: dict[str, Callable[[], progress.ProgressColumn]] = {
-        "spinner": progress.SpinnerColumn,
-        "label": partial(progress.TextColumn, "{task.description}"),
-        "bar": progress.BarColumn,
-        "bytes": progress.DownloadColumn,
-        "steps": progress.MofNCompleteColumn,
-        "clock": progress.TimeElapsedColumn,
-    }
-    shown = (kinds[column]() for column in columns)
-    return progress.Progress(*shown, console=_drawing(on_stderr=True), disable=_State.quiet)
-
-
-@contextmanager
-def progress(label: str) -> Iterator[Callable[[float], None]]:
-    """A bar that is moved to a share of its length; until it first is, its length isn't known."""
-    with _progress("spinner", "label", "bar", "clock") as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda share: bar.update(task, total=1.0, completed=share)
-        bar.update(task, total=1.0, completed=1.0)
-
-
-ROUNDING = "to two digits, and what is below 100 to 100"
-
-
-def rounded(number: int) -> int:
-    """Two significant digits, from 100 on: exact private numbers are not printed.
-
-    >>> rounded(978966), rounded(123), rounded(57)
-    (980000, 120, 100)
-    """
-    digits = int(10 ** max(len(str(number)) - 2, 0))
-    return max(round(number / digits) * digits, 100)
-
-
-def about(number: int) -> str:
-    """The same in words.
-
-    >>> about(978966), about(123), about(57)
-    ('about 980,000', 'about 120', 'fewer than 100')
-    """
-    return "fewer than 100" if number < 100 else f"about {rounded(number):,}"
-
-
-def number(value: float | None) -> str:
-    """A number for a table cell.
-
-    >>> number(1e-07), number(0.5), number(None)
-    ('1e-07', '0.5', '–')
-    """
-    return "–" if value is None else f"{value:g}"
-
-
-def report(values: dict[str, Any], *, json: bool) -> None:
-    """What a command did: one JSON document, or a line each."""
+def print_report(values: Mapping[str, Any], *, json: bool) -> None:
+    """Print what a command did: as one JSON document, or as a line for each value."""
     if json:
         print_json(values)
         return
     width = max(map(len, values)) + 2
     for name, value in values.items():
-        shown = (
-            ", ".join(f"{count} ({reason})" for reason, count in value.items()) or "none"
-            if isinstance(value, dict)
-            else value
-        )
-        write(f"{name.replace('_', ' ') + ':':<{width}}{shown}")
+        if isinstance(value, dict):
+            counts = [f"{count} ({reason})" for reason, count in value.items()]
+            value = ", ".join(counts) or "none"  # noqa: PLW2901 - as text
+        write(f"{name.replace('_', ' ') + ':':<{width}}{value}")
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document on standard output, for machines."""
+    _State.has_printed_json = True
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def format_json_error(message: str, exit_code: int) -> str:
+    """Return the JSON document that stands for the result of a command that failed.
+
+    Empty if no JSON is asked for, or if the result is printed already.
+    """
+    if _State.has_printed_json or JSON_OPTION not in sys.argv[1:]:
+        return ""
+    document = {"error": message, "exit_code": exit_code}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+# --- Notes, warnings and errors, on standard error ---
+
+
+def print_note(text: str, *, urgent: bool = False) -> None:
+    """Print a line for a person on standard error; with --quiet only warnings and errors.
+
+    Args:
+        text: The line. It is a warning or an error if it begins with that word.
+        urgent: Print it with --quiet as well, whatever it begins with.
+    """
+    if urgent or not _State.is_quiet or text.startswith(ALWAYS_SHOWN):
+        _rich_console(on_stderr=True).print(text, markup=False)
 
 
 def warn_unless_proved(output: Path, ingredients: "Iterable[Ingredient]") -> None:
-    """Say that a derived file is not for publication, if something that it was made from is not PROVED.
+    """Warn that a file is not for publication, if it was made from something that is not PROVED.
 
     ARPA files, tables and lists have no place for a label, so it is said where they are made.
     """
@@ -310,101 +134,209 @@ def warn_unless_proved(output: Path, ingredients: "Iterable[Ingredient]") -> Non
 
     sentence = unproved_sentence(ingredients)
     if sentence is not None:
-        say(f"warning: {output} is not for publication: {sentence}.")
+        print_note(f"warning: {output} is not for publication: {sentence}.")
 
 
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", help="No progress and no notes; warnings and errors are still said."),
-]
+class _LogPrinter(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                format_argument(value) if isinstance(value, Argument) else value
+                for value in record.args
+            )
+        print_note(record.getMessage(), urgent=record.levelno >= logging.WARNING)
 
 
-def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option more, the last."""
-
-    @wraps(command)
-    def call(*args: Any, quiet: bool = False, **kwargs: Any) -> None:  # noqa: ANN401 - those of the command
-        set_quiet(quiet)
-        command(*args, **kwargs)
-
-    signature = inspect.signature(command)
-    option = inspect.Parameter(
-        "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
-    )
-    call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
-    call.__annotations__ = {**command.__annotations__, "quiet": Quiet}
-    return call
+def print_log_messages() -> None:
+    """Print what the library logs on standard error (above the progress bar, if there is one)."""
+    logger = logging.getLogger("bayesgram")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_LogPrinter())
 
 
-@dataclass
-class Charge:
-    """One release that is charged to a ledger."""
+# --- Arguments of the library, as options ---
 
-    ledger: Path
-    budget: "Budget | None"
-    output: Path
-    before: os.stat_result | None  # of what --force is about to replace
-    entry: int | None = None  # its number, once it is reserved
-
-    def reserved(self, entry: int) -> None:
-        """The budget is spent from here on."""
-        self.entry = entry
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the release stands in its place, by what is there now: a run may fail, or be stopped, after that."""
-        now = _status(self.output)
-        return now is not None and (self.before is None or not os.path.samestat(now, self.before))
+# Arguments of the library whose options have other names.
+_RENAMED_OPTIONS = {"path": "--output", "lowercase": "--keep-case"}
 
 
-_begun: list[Charge] = []  # at most one, until it is done
+def format_argument(argument: Argument) -> str:
+    """Return an argument that a message of the library mentions, as the option that stands for it.
+
+    >>> format_argument(Argument("max_new", "0")), format_argument(Argument("force", "True"))
+    ('--max-new 0', '--force')
+    """
+    option = _option_names().get(argument.name)
+    if option is None:
+        return str(argument)
+    return option if argument.value in (None, "True") else f"{option} {argument.value}"
 
 
-def begin(ledger: Path, budget: "Budget | None", output: Path) -> Charge:
-    """From here on budget may be spent."""
-    _begun[:] = [Charge(ledger, budget, output, _status(output))]
-    return _begun[0]
+@cache
+def _option_names() -> dict[str, str]:
+    """Return the long form of every option that some command has, by its name in Python."""
+    import typer
+
+    from bayesgram.cli.app import build_app
+
+    options = _long_options(typer.main.get_command(build_app()))
+    return {
+        **{option.removeprefix("--").replace("-", "_"): option for option in options},
+        **_RENAMED_OPTIONS,
+    }
 
 
-def done() -> None:
-    """The release is out and the ledger says so: nothing is left to tell."""
-    _begun.clear()
+def _long_options(command: Any) -> Iterator[str]:  # noqa: ANN401 - a command of Click, or a group
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            yield parameter.opts[0]
+    for subcommand in getattr(command, "commands", {}).values():
+        yield from _long_options(subcommand)
 
 
-def told() -> str:
-    """What to say of budget that is spent; nothing if none is."""
-    return "".join(_sentence(charge) for charge in _begun if charge.entry is not None)
+# --- Progress, on standard error ---
+
+StepBar = Callable[[str], AbstractContextManager[None]]
 
 
-def told_at_once() -> str:
-    """The same, for a process that is stopped at any instant: the ledger may have reserved, and not told us yet."""
-    return told() or "".join(
-        f"no output was written. What the ledger has reserved stays spent: {_look(charge)}"
-        for charge in _begun
-    )
+@contextmanager
+def step(label: str) -> Iterator[None]:
+    """Show a spinner with a clock during work whose length isn't known."""
+    with _progress_bar("spinner", "label", "clock") as bar:
+        task = bar.add_task(label, total=1)
+        yield
+        bar.update(task, completed=1)
 
 
-def _sentence(charge: Charge) -> str:
-    entry = f"entry {charge.entry} of {charge.ledger}"
-    spent = (
-        ""
-        if charge.budget is None
-        else f" (ε = {charge.budget.epsilon:g}, δ = {charge.budget.delta:g})"
-    )
-    if charge.is_published:
-        return (
-            f"the release is in {charge.output}, and {entry}{spent} is spent for it; only the note that it was"
-            " published may be missing there."
+@contextmanager
+def steps(total: int) -> Iterator[StepBar]:
+    """Show one bar over several steps, and what is being done; yields what begins a step."""
+    with _progress_bar("spinner", "bar", "steps", "clock", "label") as bar:
+        task = bar.add_task("", total=total)
+
+        @contextmanager
+        def begin_step(label: str) -> Iterator[None]:
+            bar.update(task, description=label)
+            yield
+            bar.advance(task)
+
+        yield begin_step
+        bar.update(task, description="Done")
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar, and yield a function that moves it to a share of its length.
+
+    Until it is moved, its length isn't known.
+    """
+    with _progress_bar("spinner", "label", "bar", "clock") as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda share: bar.update(task, total=1.0, completed=share)
+        bar.update(task, total=1.0, completed=1.0)
+
+
+class ReadingBar:
+    """A bar that moves with the bytes read, and says what is done with them afterwards."""
+
+    def __init__(self, bar: "Progress", label: str, then: str) -> None:
+        self._bar = bar
+        self._label = label
+        self._then = then
+        self._task = bar.add_task(label, total=None)
+        self._bytes_left = 0
+        self._bytes_total = 0  # of all inputs, as often as they are read
+
+    def records(self, inputs: list[str], *, times: int = 1, **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
+        """Return a reader of rows that moves the bar; several readers move it together.
+
+        Args:
+            inputs: Paths, folders or patterns.
+            times: How often all of it is going to be read.
+            **arguments: Those of `read_records`.
+        """
+        from bayesgram.io import read_records
+
+        paths = [Path(one) for one in inputs]  # known as paths, messages may show them
+        reader = read_records(paths, on_progress=self._advance, **arguments)
+        self._bytes_left += times * reader.size
+        self._bytes_total += times * reader.size
+        self._bar.update(self._task, total=self._bytes_total)
+        return reader
+
+    def _advance(self, count: int) -> None:
+        self._bytes_left -= count
+        if self._bytes_left <= 0:
+            self._bar.update(self._task, description=self._then)
+            # Without a total, the bar is not at its end: the clock runs on.
+            self._bar.tasks[0].total = None
+        self._bar.advance(self._task, count)
+
+    def finish(self) -> None:
+        """Fill the bar."""
+        self._bar.update(
+            self._task,
+            description=self._label,
+            total=self._bytes_total,
+            completed=self._bytes_total,
         )
-    return f"the release is lost, and {entry}{spent} stays spent: {_look(charge)}"
 
 
-def _look(charge: Charge) -> str:
-    return f"see `bayesgram ledger show {charge.ledger}`."
+@contextmanager
+def reading(label: str, *, then: str) -> Iterator[ReadingBar]:
+    """Show how much of the input is read, and then what is done with it."""
+    with _progress_bar("spinner", "label", "bar", "bytes", "clock") as bar:
+        reading_bar = ReadingBar(bar, label, then)
+        yield reading_bar
+        reading_bar.finish()
 
 
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except OSError:
-        return None
+def _progress_bar(*columns: str) -> "Progress":
+    from rich import progress
+
+    column_types: dict[str, Callable[[], progress.ProgressColumn]] = {
+        "spinner": progress.SpinnerColumn,
+        "label": partial(progress.TextColumn, "{task.description}"),
+        "bar": progress.BarColumn,
+        "bytes": progress.DownloadColumn,
+        "steps": progress.MofNCompleteColumn,
+        "clock": progress.TimeElapsedColumn,
+    }
+    return progress.Progress(
+        *(column_types[column]() for column in columns),
+        console=_rich_console(on_stderr=True),
+        disable=_State.is_quiet,
+    )
+
+
+# --- Numbers as text ---
+
+ROUNDING = "to two digits, and what is below 100 to 100"
+
+
+def round_private(number: int) -> int:
+    """Round to two significant digits, from 100 on: exact private numbers are not printed.
+
+    >>> round_private(978966), round_private(123), round_private(57)
+    (980000, 120, 100)
+    """
+    unit = int(10 ** max(len(str(number)) - 2, 0))
+    return max(round(number / unit) * unit, 100)
+
+
+def format_private(number: int) -> str:
+    """Return the same in words.
+
+    >>> format_private(978966), format_private(123), format_private(57)
+    ('about 980,000', 'about 120', 'fewer than 100')
+    """
+    return "fewer than 100" if number < 100 else f"about {round_private(number):,}"
+
+
+def format_number(value: float | None) -> str:
+    """Return a number for a table cell.
+
+    >>> format_number(1e-07), format_number(0.5), format_number(None)
+    ('1e-07', '0.5', '–')
+    """
+    return "–" if value is None else f"{value:g}"

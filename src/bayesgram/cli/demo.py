@@ -1,4 +1,4 @@
-"""bayesgram demo and bayesgram generate: made-up people, and the whole story about them."""
+"""bayesgram demo and bayesgram generate: all commands on made-up people, and their text alone."""
 
 import os
 import sys
@@ -9,30 +9,42 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayesgram.cli import console, options
-from bayesgram.cli.compare import show_changes
-from bayesgram.cli.evaluate import print_rows
+from bayesgram.cli.compare import print_changes
+from bayesgram.cli.evaluate import print_divergences
+from bayesgram.cli.options import parse_int
 
 if TYPE_CHECKING:
-    from bayesgram.demo.pipeline import Found
+    from bayesgram.demo.pipeline import DiscoveredNgrams
 
-Users = Annotated[int, typer.Option(help="How many made-up users, up to 10,000,000.")]
-Sentences = Annotated[int, typer.Option(help="How many sentences of articles; of chat, a third.")]
+Users = Annotated[
+    int, typer.Option(parser=parse_int, help="How many made-up users, up to 10,000,000.")
+]
+Sentences = Annotated[
+    int,
+    typer.Option(parser=parse_int, help="How many sentences of articles; of chat, a third."),
+]
 PopulationSeed = Annotated[
-    int, typer.Option(help="Which population: the same number gives the same text.")
+    int,
+    typer.Option(parser=parse_int, help="Which population: the same number gives the same text."),
 ]
 
-CLOSING = """\
-{sources}
-* chosen by looking at the private text, so flattered; nobody could publish it.
-KL: how far a release is from the private text; 0 is perfect. It is computed from private data: not for publication.
-PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee. NONE: nothing is claimed.
-{leaked} of {secrets} planted secrets can be pieced together from a release or the discovery.
-Open {pictures} and results.csv in {output}; the releases are in {output}/releases.
-Type with them, look through them and plan the next one, on a page of your own:
-  {command} serve {output}/releases --vocab {output}/vocab.parquet --vocab {output}/found/vocab.parquet --open"""
+CLOSING = (
+    "{sources}\n"
+    "* chosen by looking at the private text, so flattered; nobody could publish it.\n"
+    "KL: how far a release is from the private text; 0 is perfect. It is computed from private"
+    " data: not for publication.\n"
+    "PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee."
+    " NONE: nothing is claimed.\n"
+    "{leaked} of {secrets} planted secrets can be pieced together from a release or the"
+    " discovery.\n"
+    "Open {pictures} and results.csv in {output}; the releases are in {output}/releases.\n"
+    "Type with them, look through them and plan the next one, on a page of your own:\n"
+    "  {command} serve {output}/releases --vocab {output}/vocab.parquet"
+    " --vocab {output}/found/vocab.parquet --open"
+)
 PICTURES = "comparison.png, sources.png, moved.png, norms.png, found.png, weeks.png"
-MOST_FOUND = 12  # discovered n-grams
-MOST_CHANGES = 5  # over the weeks, and between countries
+MAX_DISCOVERED = 12  # n-grams in the table of the discovery
+MAX_CHANGES = 5  # rows in the tables over the weeks, and between countries
 
 
 def demo(
@@ -49,62 +61,62 @@ def demo(
 
     Example: bayesgram demo --users 100000 --output demo
     """
-    from bayesgram.demo import pipeline as story
+    from bayesgram.demo import pipeline
     from bayesgram.io.atomic import check_writable
     from bayesgram.synthetic.population import Population
 
-    check_writable(output, force=force, contents=story.CONTENTS)
+    check_writable(output, force=force, contents=pipeline.CONTENTS)
     population = Population(users=users, seed=seed)
-    with console.steps(story.number_of_steps(users)) as step:
-        told = story.run(output, population, sentences=sentences, step=step, force=force)
+    with console.steps(pipeline.number_of_steps(users)) as step:
+        results = pipeline.run(output, population, sentences=sentences, step=step, force=force)
     if json:
-        console.print_json({"output": str(output), **told.to_json()})
+        console.print_json({"output": str(output), **results.to_json()})
         return
-    print_rows("Every mechanism on the same people", told.rows, mechanism=False)
-    for title, items in (("Lifted most", told.lifted), ("Lowered most", told.lowered)):
+    print_divergences("Every mechanism on the same people", results.rows, with_mechanism=False)
+    for title, items in (("Lifted most", results.lifted), ("Lowered most", results.lowered)):
         cells = [(item.ngram, f"{item.before:.1e}", f"{item.after:.1e}") for item in items]
         columns = ("n-gram", "public", "released")
-        console.print_table(f"{title} ({story.SHOWN})", columns, cells, right=columns[1:])
-    _show_found(told.found)
-    show_changes(told.followed.weeks, MOST_CHANGES)
-    show_changes(told.followed.countries, MOST_CHANGES)
+        console.print_table(f"{title} ({pipeline.SHOWN})", columns, cells, right=columns[1:])
+    _print_discovered(results.found)
+    print_changes(results.followed.weeks, MAX_CHANGES)
+    print_changes(results.followed.countries, MAX_CHANGES)
     console.write(
         CLOSING.format(
-            command=_command(),
+            command=_own_command(),
             output=output,
-            leaked=told.leaked,
-            secrets=told.secrets,
-            sources=told.sources,
+            leaked=results.leaked,
+            secrets=results.secrets,
+            sources=results.sources,
             pictures=PICTURES,
         )
     )
 
 
-def _command() -> str:
-    """What to type to run us: after `make demo` we are beside the Python that runs, and not on the path."""
+def _own_command() -> str:
+    """Return what to type to run us: after `make demo`, we are not on the path."""
     if which("bayesgram"):
         return "bayesgram"
-    beside = Path(sys.executable).with_name("bayesgram")
-    return (
-        os.path.relpath(beside)
-        if beside.exists()
-        else f"{os.path.relpath(sys.executable)} -m bayesgram"
-    )
+    beside_python = Path(sys.executable).with_name("bayesgram")
+    if beside_python.exists():
+        return os.path.relpath(beside_python)
+    return f"{os.path.relpath(sys.executable)} -m bayesgram"
 
 
-def _show_found(found: "Found") -> None:
-    """What the discovery added, and how much more of what people write the vocabulary lists."""
+def _print_discovered(found: "DiscoveredNgrams") -> None:
+    """Print what the discovery added, and how much more of what people write is listed then."""
     rows = [
-        (ngram, str(order), f"{weight:.1f}") for ngram, order, weight in found.ngrams[:MOST_FOUND]
+        (ngram, str(order), f"{weight:.1f}")
+        for ngram, order, weight in found.ngrams[:MAX_DISCOVERED]
     ]
-    title = f"Discovered: {len(found.ngrams):,} n-grams that public text lacks, {found.claim}"
     if rows:
-        console.print_table(
-            title, ("n-gram", "order", f"weight (T = {found.level:.1f})"), rows, right=("order",)
+        title = f"Discovered: {len(found.ngrams):,} n-grams that public text lacks, {found.claim}"
+        columns = ("n-gram", "order", f"weight (T = {found.level:.1f})")
+        console.print_table(title, columns, rows, right=("order",))
+    for coverage in found.covered:
+        console.write(
+            f"The vocabulary has {coverage.before:.1%} of what people write in n-grams of order"
+            f" {coverage.order}; with what was discovered, {coverage.after:.1%}."
         )
-    for each in found.covered:
-        told = f"The vocabulary has {each.before:.1%} of what people write in n-grams of order {each.order}"
-        console.write(f"{told}; with what was discovered, {each.after:.1%}.")
 
 
 def generate(
@@ -118,7 +130,9 @@ def generate(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Write made-up private messages (Parquet: user, text) and public text, articles and chat, to try things on.
+    """Write made-up text to try things on.
+
+    Private messages (Parquet: user, text), and public text: articles and chat.
 
     Example: bayesgram generate --users 10000 -o data
     """
@@ -127,9 +141,8 @@ def generate(
     from bayesgram.synthetic.population import Population, write_messages
 
     population = Population(users=users, seed=seed)
-    with write_folder_atomically(
-        output, contents=(*SOURCES.values(), "messages"), force=force
-    ) as folder:
+    contents = (*SOURCES.values(), "messages")
+    with write_folder_atomically(output, contents=contents, force=force) as folder:
         (folder / "messages").mkdir(mode=0o700)
         with console.step("Writing public text"):
             write_public(folder, population, sentences=sentences)
@@ -141,4 +154,4 @@ def generate(
         "users": users,
         "seed": seed,
     }
-    console.report(report, json=json)
+    console.print_report(report, json=json)

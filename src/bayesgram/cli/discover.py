@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesgram.cli import console, options, release, spark
-from bayesgram.cli.evaluate import check_picture, save_picture
-from bayesgram.cli.options import several, whole
-from bayesgram.cli.typed import typed_command
+from bayesgram.cli import console, engines, options, plots
+from bayesgram.cli.budget_notice import BudgetNotice
+from bayesgram.cli.options import parse_int, parse_list
+from bayesgram.cli.release import print_discovery_dry_run
 from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
@@ -21,21 +21,30 @@ if TYPE_CHECKING:
     from bayesgram.privacy.budget import Budget
     from bayesgram.public.discovered_ngrams import Discovery
 
-SHOWN = 20  # n-grams, and those that look like secrets
-BAR = 24  # letters
-GIVEN = 0.1  # what somebody typically gives an n-gram, for a rule of thumb
-KEEP, NGRAM, WEIGHT, WHY = "keep", "ngram", "weight", "looks_like"
+MAX_ROWS = 20  # n-grams in the table, and of those that look like secrets
+BAR_LENGTH = 24  # characters of the longest bar
+# What a user who writes many new n-grams gives each of them: a rule of thumb, not measured.
+TYPICAL_WEIGHT = 0.1
+
+# Columns of the table that `review` writes and reads.
+KEEP = "keep"
+NGRAM = "ngram"
+WEIGHT = "weight"
+REASON = "looks_like"  # why an n-gram looks like a secret
 
 Drop = Annotated[
     list[str] | None,
     typer.Option(
-        help="Drop what matches this pattern (regular expression), and what contains it; may be repeated.",
+        help="Drop what matches this pattern (regular expression), and what contains it; may be"
+        " repeated.",
         show_default=False,
     ),
 ]
 
+# --- discover ---
 
-def discover(
+
+def discover(  # noqa: PLR0915 - one step after another
     context: typer.Context,
     private: options.Private,
     vocab: options.Vocab,
@@ -58,16 +67,22 @@ def discover(
     at_least: Annotated[
         int,
         typer.Option(
-            help="What fewer people write does not come out (noise aside), whatever ε is."
+            parser=parse_int,
+            help="What fewer people write does not come out (noise aside), whatever ε is.",
         ),
     ] = 1,
     max_new: Annotated[
-        int | None, typer.Option(help="Publish at most so many, the heaviest.", show_default=False)
+        int | None,
+        typer.Option(
+            parser=parse_int, help="Publish at most so many, the heaviest.", show_default=False
+        ),
     ] = None,
     rounds: Annotated[
         int,
         typer.Option(
-            help="How often users are asked, within one budget: more rounds find more. On Spark, 1."
+            parser=parse_int,
+            help="How often users are asked, within one budget: more rounds find more. On Spark,"
+            " 1.",
         ),
     ] = 10,
     open_: Annotated[
@@ -91,15 +106,17 @@ def discover(
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
     skip_bad_rows: options.SkipBadRows = False,
-    work: options.Work = options.HERE,
+    engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Find n-grams that many people write in PRIVATE text and the vocabulary lacks, and publish them.
+    """Find and publish n-grams that many people write in PRIVATE text and the vocabulary lacks.
 
-    The result is a folder: what was found, a card, and vocab.parquet, the vocabulary with it, for count and release.
+    The result is a folder: what was found, a card, and vocab.parquet, the vocabulary with it, for
+    count and release.
 
-    Example: bayesgram discover messages/*.parquet --vocab vocab.parquet --epsilon 1 --delta 1e-7 -o found
+    Example: bayesgram discover messages/*.parquet --vocab vocab.parquet --epsilon 1 --delta
+    1e-7 -o found
     """
     from bayesgram.io import read_records
     from bayesgram.io.atomic import check_writable
@@ -108,65 +125,181 @@ def discover(
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
-    from bayesgram.public.candidate_weights import PublicText
+    from bayesgram.public.candidate_weights import PublicTextModel
     from bayesgram.public.discovered_ngrams import CONTENTS
     from bayesgram.public.vocabulary import Vocabulary
 
-    patterns, on_spark = _patterns(drop), spark.chosen(work.engine, work.master)
+    # Whatever can't be right is refused before any private data is read.
+    patterns = _compile_patterns(drop)
+    on_spark = engines.is_spark(engine_options.engine, engine_options.master)
     if on_spark:
-        spark.check_rounds(rounds)
+        engines.check_rounds_on_spark(rounds)
     check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
     if plot is not None:
-        check_picture(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
+        plots.check_plot(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
     Randomness.make(seed)
-    budget, room = _budget(epsilon, delta), work.room
+    budget = _make_budget(epsilon, delta)
+    memory_bytes = engine_options.memory_bytes
     vocabulary = Vocabulary.load(vocab)
+    chosen_orders = None
+    if orders is not None:
+        chosen_orders = parse_list("--orders", orders, parse_int, "1,2,3")
     settings = Settings.of(
-        vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds
+        vocabulary, chosen_orders, at_least=at_least, max_new=max_new, open=open_, rounds=rounds
     )
-    settings.calibrated(budget)  # what won't do is refused before anything is read
-    book = None if ledger is None else Ledger.open(ledger)
-    public = PublicText.of(vocabulary, _language_model(model))
-    stated = None if unit is None else check_unit(unit)
+    settings.calibrated(budget)
+    open_ledger = None if ledger is None else Ledger.open(ledger)
+    public = PublicTextModel.from_vocabulary(vocabulary, _load_public_model(model))
+    checked_unit = None if unit is None else check_unit(unit)
     mechanism = discovery_mechanism(
-        settings, budget, public.vocabulary, seed=seed, ledger=book, unit=stated
+        settings, budget, public.vocabulary, seed=seed, ledger=open_ledger, unit=checked_unit
     )
-    rows: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "user_column": user_column,
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
     }
     if dry_run:
-        read_records([*map(Path, private)], **rows)  # whether there are files, and columns in them
+        read_records([*map(Path, private)], **columns)  # are there files, with these columns?
         label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
-        release.show_discovery(mechanism, book, unit or DEFAULT_UNIT, label, json=json)
+        print_discovery_dry_run(mechanism, open_ledger, unit or DEFAULT_UNIT, label, json=json)
         return
-    charged = None if ledger is None else console.begin(ledger, budget, output)
+    notice = None if ledger is None else BudgetNotice.open(ledger, budget, output)
     drop_matches = _DropMatches(patterns)
-    told: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "seed": seed,
-        "ledger": book,
+        "ledger": open_ledger,
         "output": output,
         "force": force,
         "unit": unit,
-        "command": typed_command(context),
+        "command": options.typed_command(context),
         "edit": drop_matches,
-        "on_reserved": None if charged is None else charged.reserved,
+        "on_reserved": None if notice is None else notice.set_entry,
     }
     if on_spark:
-        found = spark.discover(private, public, settings, budget, work.master, **rows, **told)
+        discovery = engines.discover_on_spark(
+            private, public, settings, budget, engine_options.master, **columns, **arguments
+        )
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
-            records = bar.records(private, require_rows=True, **rows)
-            found = discover_in(LocalText(records, room), public, settings, budget, **told)
-    console.done()
+            records = bar.records(private, require_rows=True, **columns)
+            text = LocalText(records, memory_bytes)
+            discovery = discover_in(text, public, settings, budget, **arguments)
+    BudgetNotice.close()
     if plot is not None:
-        _draw(found, plot, force=force)
+        _draw(discovery, plot, force=force)
     if json:
-        told = {"output": str(output), "card": found.card.to_json(), "found": _rows(found)}
-        console.print_json({**told, **(drop_matches.dropped.described if patterns else {})})
-    else:
-        _show(found, settings, budget, output, drop_matches.dropped.sentence if patterns else "")
+        document: dict[str, Any] = {
+            "output": str(output),
+            "card": discovery.card.to_json(),
+            "found": _rows(discovery),
+        }
+        if patterns:
+            document |= drop_matches.dropped.to_json()
+        console.print_json(document)
+        return
+    if patterns:
+        console.print_note(drop_matches.dropped.sentence)
+    _print_discovery(discovery, settings, budget, output)
+
+
+def _make_budget(epsilon: float | None, delta: float | None) -> "Budget":
+    from bayesgram.cli.mechanism_options import DEFAULT_DELTA
+    from bayesgram.privacy.budget import Budget
+
+    if epsilon is None:
+        raise UsageError("--epsilon is missing: a discovery needs a budget; 1 is usual.")
+    return Budget(epsilon, DEFAULT_DELTA if delta is None else delta)
+
+
+def _load_public_model(path: Path | None) -> "LanguageModel | None":
+    if path is None:
+        return None
+    from bayesgram.public.public_model import PublicModel
+
+    return PublicModel.load(path).mixture
+
+
+def _print_discovery(
+    discovery: "Discovery", settings: "Settings", budget: "Budget", output: Path
+) -> None:
+    """Print the card, a table with bars, and what looks like a secret."""
+    by_order = ", ".join(
+        f"{int((discovery.orders == order).sum()):,} of order {order}" for order in settings.orders
+    )
+    console.write(
+        f"{discovery.card}\n"
+        f"Found:      {len(discovery):,} new n-grams ({by_order}), each with a noisy weight above"
+        f" T = {discovery.threshold:.1f}\n"
+        f"Written to: {output}"
+    )
+    if not len(discovery):
+        _explain_empty_discovery(discovery, settings, budget)
+        return
+    rows = [
+        (row[NGRAM], str(row["order"]), f"{row[WEIGHT]:,.1f}", _bar(discovery, row[WEIGHT]))
+        for row in _rows(discovery)[:MAX_ROWS]
+    ]
+    title = "All of it" if len(discovery) <= MAX_ROWS else f"The {MAX_ROWS} heaviest"
+    columns = ["n-gram", "order", "weight", "above T"]
+    console.print_table(title, columns, rows, right=["order", "weight"])
+    _print_suspicious(discovery, json=False)
+
+
+def _bar(discovery: "Discovery", weight: float) -> str:
+    """Return a bar as long as a weight is above T, on a scale that ends at the heaviest."""
+    largest = float(discovery.weights.max()) - discovery.threshold
+    if largest <= 0:
+        return "█"
+    return "█" * max(1, round(BAR_LENGTH * (weight - discovery.threshold) / largest))
+
+
+def _explain_empty_discovery(
+    discovery: "Discovery", settings: "Settings", budget: "Budget"
+) -> None:
+    """Say how many people it takes that an n-gram is found, from public numbers alone."""
+    from bayesgram.privacy.budget import Budget
+
+    def people(level: float) -> str:
+        return f"{round(level / TYPICAL_WEIGHT):,}"
+
+    larger_epsilons = [epsilon for epsilon in (1.0, 2.0, 4.0, 8.0) if epsilon > budget.epsilon]
+    with_more_budget = ""
+    for epsilon in larger_epsilons[:2]:
+        level = settings.calibrated(Budget(epsilon, budget.delta)).level
+        with_more_budget += f"; at ε = {epsilon:g} about {people(level)}"
+    console.print_note(
+        "Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above"
+        f" T = {discovery.threshold:.1f}. Whoever writes many new n-grams gives each about"
+        f" {TYPICAL_WEIGHT:g}, so it takes about {people(discovery.threshold)} people who write the"
+        f" same one{with_more_budget}. Fewer --orders, or a --model of public text that is nearer,"
+        " help too."
+    )
+
+
+def _draw(discovery: "Discovery", plot: Path, *, force: bool) -> None:
+    """Write the picture, unless nothing was found."""
+    from bayesgram.reports import pictures
+
+    if not len(discovery):
+        console.print_note(f"Nothing to draw: {plot} was not written.")
+        return
+    level = discovery.threshold
+    columns = (
+        discovery.ngrams.to_pylist(),
+        discovery.orders.tolist(),
+        discovery.weights.tolist(),
+    )
+    rows = list(zip(*columns, strict=True))
+    subtitle = f"{len(discovery):,} n-grams, {discovery.card.claim}, T = {level:.1f}"
+    plots.save_plot(
+        lambda: pictures.found(rows, level, discovery.noise_std, subtitle=subtitle),
+        plot,
+        force=force,
+    )
+
+
+# --- review ---
 
 
 def review(
@@ -194,16 +327,17 @@ def review(
 
     What contains a dropped n-gram is dropped as well: with "typos" goes "fix typos".
 
-    Without --output, what looks like a secret is listed. With --file, all of it is written to a table; say "no" in its
-    column "keep" where a string must not be published, and run the command again with --output. Only then is the
-    discovery called reviewed: --drop alone does not read the strings.
+    Without --output, what looks like a secret is listed. With --file, all of it is written to a
+    table; say "no" in its column "keep" where a string must not be published, and run the command
+    again with --output. Only then is the discovery called reviewed: --drop alone does not read the
+    strings.
 
     Example: bayesgram review found --file review.csv
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.public.discovered_ngrams import CONTENTS, Discovery
 
-    patterns = _patterns(drop)
+    patterns = _compile_patterns(drop)
     if output is not None:
         check_writable(output, force=force, contents=CONTENTS, inputs=[found])
     discovery = Discovery.load(found)
@@ -213,63 +347,67 @@ def review(
                 f"--file {file}: there is no such table; leave --output out, and it is written."
             )
         _write_table(discovery, file)
-        console.report(
-            {"written": str(file), "rows": len(discovery), "next": "edit it, then add -o PATH"},
-            json=json,
+        next_step = "edit it, then add -o PATH"
+        console.print_report(
+            {"written": str(file), "rows": len(discovery), "next": next_step}, json=json
         )
         return
-    stays = None if file is None else _decided(discovery, file)
-    kept, dropped = _without(discovery, patterns, stays)
+    keep_mask = None if file is None else _read_decisions(discovery, file)
+    kept, dropped = _drop_ngrams(discovery, patterns, keep_mask)
     if output is None:
-        _list_suspicious(discovery, json=json)
+        _print_suspicious(discovery, json=json)
         return
-    if stays is not None:  # a person has decided about each string
-        kept = kept.reviewed()
+    if keep_mask is not None:  # a person has decided about each string
+        kept = kept.mark_reviewed()
     kept.save(output, force=force)
-    console.report({"output": str(output), "kept": len(kept), **dropped.described}, json=json)
+    console.print_report({"output": str(output), "kept": len(kept), **dropped.to_json()}, json=json)
 
 
-def _budget(epsilon: float | None, delta: float | None) -> "Budget":
-    from bayesgram.privacy.budget import Budget
+def _write_table(discovery: "Discovery", file: Path) -> None:
+    """Write the table in which a person decides: what looks like a secret has "no"."""
+    from bayesgram.io.atomic import write_file_atomically
 
-    if epsilon is None:
-        raise UsageError("--epsilon is missing: a discovery needs a budget; 1 is usual.")
-    return Budget(epsilon, 1e-7 if delta is None else delta)
-
-
-def _orders(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    return several("orders", text, whole, "1,2,3")
-
-
-def _patterns(drop: list[str] | None) -> list[re.Pattern[str]]:
-    found = []
-    for pattern in drop or []:
-        try:
-            found.append(re.compile(pattern))
-        except re.error as error:
-            raise UsageError(f"--drop {pattern}: not a regular expression ({error}).") from None
-    return found
+    with (
+        write_file_atomically(file, parameter=Argument("file")) as unfinished,
+        unfinished.open("w", newline="", encoding="utf-8") as out,
+    ):
+        writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, REASON], extrasaction="ignore")
+        writer.writeheader()
+        for row in _rows(discovery):
+            writer.writerow({KEEP: "no" if row[REASON] else "yes", **row})
 
 
-def _language_model(path: Path | None) -> "LanguageModel | None":
-    if path is None:
-        return None
-    from bayesgram.public.public_model import PublicModel
+def _read_decisions(discovery: "Discovery", file: Path) -> "Bools":
+    """Return the mask of n-grams that a person keeps; every one must be decided on."""
+    import numpy as np
 
-    return PublicModel.load(path).mixture
+    try:
+        with file.open(newline="", encoding="utf-8") as table:
+            decisions = {row[NGRAM]: row[KEEP].strip().lower() for row in csv.DictReader(table)}
+    except (OSError, UnicodeDecodeError, KeyError, AttributeError, csv.Error):
+        raise UsageError(
+            f"--file {file}: not the table that this command wrote; remove it and begin again."
+        ) from None
+    ngrams = discovery.ngrams.to_pylist()
+    for ngram in ngrams:
+        if decisions.get(ngram) not in {"yes", "no"}:
+            raise UsageError(
+                f"--file {file}: {ngram!r} has neither yes nor no in the column {KEEP!r}; decide."
+            )
+    return np.array([decisions[ngram] == "yes" for ngram in ngrams], bool)
+
+
+# --- Shared ---
 
 
 @dataclass(frozen=True)
-class _Dropped:
+class _DroppedCounts:
     """How many n-grams were dropped, and how many more because they contain one of these."""
 
     chosen: int
     containing: int
 
-    @property
-    def described(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int]:
         return {
             "kept_back": self.chosen + self.containing,
             "contain_a_dropped_one": self.containing,
@@ -278,166 +416,80 @@ class _Dropped:
     @property
     def sentence(self) -> str:
         return (
-            f"Dropped {self.chosen:,} n-grams that match --drop, and {self.containing:,} more because"
-            " they contain one of them."
+            f"Dropped {self.chosen:,} n-grams that match --drop, and {self.containing:,} more"
+            " because they contain one of them."
         )
 
 
 class _DropMatches:
-    """Drops what matches some patterns before a discovery is saved, and remembers how much that was."""
+    """A callback that drops what matches patterns before a discovery is saved, and counts it."""
 
     def __init__(self, patterns: list[re.Pattern[str]]) -> None:
         self.patterns = patterns
-        self.dropped = _Dropped(0, 0)
+        self.dropped = _DroppedCounts(0, 0)
 
-    def __call__(self, found: "Discovery") -> "Discovery":
-        kept, self.dropped = _without(found, self.patterns)
+    def __call__(self, discovery: "Discovery") -> "Discovery":
+        kept, self.dropped = _drop_ngrams(discovery, self.patterns)
         return kept
 
 
-def _without(
-    found: "Discovery", patterns: list[re.Pattern[str]], stays: "Bools | None" = None
-) -> "tuple[Discovery, _Dropped]":
-    """What is left of a discovery; `stays` says what a person keeps."""
+def _drop_ngrams(
+    discovery: "Discovery", patterns: list[re.Pattern[str]], keep_mask: "Bools | None" = None
+) -> "tuple[Discovery, _DroppedCounts]":
+    """Drop what matches patterns or what a person does not keep, and what contains it."""
     import numpy as np
 
-    from bayesgram.public.discovered_ngrams import matching
+    from bayesgram.public.discovered_ngrams import matches_any
 
-    rows = ~np.array(matching(found.ngrams, patterns), bool)
-    if stays is not None:
-        rows &= stays
-    chosen = int(np.count_nonzero(~rows))
-    kept = found.kept(rows) if chosen else found
-    return kept, _Dropped(chosen, len(found) - len(kept) - chosen)
+    stays = ~np.array(matches_any(discovery.ngrams, patterns), bool)
+    if keep_mask is not None:
+        stays &= keep_mask
+    chosen = int(np.count_nonzero(~stays))
+    kept = discovery.keep(stays) if chosen else discovery
+    return kept, _DroppedCounts(chosen, len(discovery) - len(kept) - chosen)
 
 
-def _rows(found: "Discovery") -> list[dict[str, Any]]:
-    from bayesgram.public.discovered_ngrams import reasons
+def _compile_patterns(drop: list[str] | None) -> list[re.Pattern[str]]:
+    patterns = []
+    for pattern in drop or []:
+        try:
+            patterns.append(re.compile(pattern))
+        except re.error as error:
+            raise UsageError(f"--drop {pattern}: not a regular expression ({error}).") from None
+    return patterns
+
+
+def _rows(discovery: "Discovery") -> list[dict[str, Any]]:
+    """Return the n-grams of a discovery as rows, with the reason why one looks like a secret."""
+    from bayesgram.public.discovered_ngrams import suspicions_of
 
     columns = (
-        found.ngrams.to_pylist(),
-        found.orders.tolist(),
-        found.weights.tolist(),
-        reasons(found.ngrams),
+        discovery.ngrams.to_pylist(),
+        discovery.orders.tolist(),
+        discovery.weights.tolist(),
+        suspicions_of(discovery.ngrams),
     )
     return [
-        {NGRAM: ngram, "order": order, WEIGHT: round(weight, 3), WHY: why}
-        for ngram, order, weight, why in zip(*columns, strict=True)
+        {NGRAM: ngram, "order": order, WEIGHT: round(weight, 3), REASON: reason}
+        for ngram, order, weight, reason in zip(*columns, strict=True)
     ]
 
 
-def _show(
-    found: "Discovery", settings: "Settings", budget: "Budget", output: Path, dropped: str
-) -> None:
-    """The card, a table with bars, and what a person should know."""
-    if dropped:
-        console.say(dropped)
-    by_order = ", ".join(
-        f"{int((found.orders == order).sum()):,} of order {order}" for order in settings.orders
-    )
-    told = f"Found:      {len(found):,} new n-grams ({by_order}), each with a noisy weight above T = {found.level:.1f}"
-    console.write(f"{found.card}\n{told}\nWritten to: {output}")
-    if not len(found):
-        _say_why_nothing(found, settings, budget)
-        return
-    rows = [
-        (row[NGRAM], str(row["order"]), f"{row[WEIGHT]:,.1f}", _bar(found, row[WEIGHT]))
-        for row in _rows(found)[:SHOWN]
-    ]
-    title = "All of it" if len(found) <= SHOWN else f"The {SHOWN} heaviest"
-    console.print_table(
-        title, ["n-gram", "order", "weight", "above T"], rows, right=["order", "weight"]
-    )
-    _list_suspicious(found, json=False)
-
-
-def _bar(found: "Discovery", weight: float) -> str:
-    """How far above T, on a scale that ends at the heaviest."""
-    most = float(found.weights.max()) - found.level
-    return "█" * max(1, round(BAR * (weight - found.level) / most)) if most > 0 else "█"
-
-
-def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
-    """Write the picture; where nothing was found there is none."""
-    from bayesgram.reports import pictures
-
-    if not len(found):
-        console.say(f"Nothing to draw: {plot} was not written.")
-        return
-    rows = list(
-        zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True)
-    )
-    told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.level:.1f}"
-    save_picture(
-        lambda: pictures.found(rows, found.level, found.deviation, subtitle=told), plot, force=force
-    )
-
-
-def _list_suspicious(found: "Discovery", *, json: bool) -> None:
-    """What looks like a secret, on standard error; or all of it as JSON."""
-    odd = [row for row in _rows(found) if row[WHY]]
+def _print_suspicious(discovery: "Discovery", *, json: bool) -> None:
+    """Print what looks like a secret, on standard error; or all of it as JSON."""
+    suspicious = [row for row in _rows(discovery) if row[REASON]]
     if json:
-        console.print_json({"found": len(found), "look_like_secrets": odd})
+        console.print_json({"found": len(discovery), "look_like_secrets": suspicious})
         return
-    if not odd:
-        console.say(
-            "Nothing of it looks like a secret (digits, addresses, codes); read it before you publish it."
+    if not suspicious:
+        console.print_note(
+            "Nothing of it looks like a secret (digits, addresses, codes); read it before you"
+            " publish it."
         )
         return
-    listed = "; ".join(f"{row[NGRAM]!r} ({row[WHY]})" for row in odd[:SHOWN])
-    console.say(
-        f"warning: {len(odd)} of them look like secrets that many people share: {listed}. Look at them before you"
-        " publish: `bayesgram review FOUND --file review.csv`, or --drop PATTERN."
+    listed = "; ".join(f"{row[NGRAM]!r} ({row[REASON]})" for row in suspicious[:MAX_ROWS])
+    console.print_note(
+        f"warning: {len(suspicious)} of them look like secrets that many people share: {listed}."
+        " Look at them before you publish: `bayesgram review FOUND --file review.csv`, or --drop"
+        " PATTERN."
     )
-
-
-def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget") -> None:
-    """What it would take, from public numbers alone."""
-    from bayesgram.privacy.budget import Budget
-
-    def people(level: float) -> str:
-        return f"{round(level / GIVEN):,}"
-
-    others = [epsilon for epsilon in (1.0, 2.0, 4.0, 8.0) if epsilon > budget.epsilon][:2]
-    levels = [
-        (epsilon, settings.calibrated(Budget(epsilon, budget.delta)).level) for epsilon in others
-    ]
-    told = "".join(f"; at ε = {epsilon:g} about {people(level)}" for epsilon, level in levels)
-    console.say(
-        f"Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above T = {found.level:.1f}."
-        f" Whoever writes many new n-grams gives each about {GIVEN:g}, so it takes about {people(found.level)} people"
-        f" who write the same one{told}. Fewer --orders, or a --model of public text that is nearer, help too."
-    )
-
-
-def _write_table(found: "Discovery", file: Path) -> None:
-    from bayesgram.io.atomic import write_file_atomically
-
-    with (
-        write_file_atomically(file, parameter=Argument("file")) as aside,
-        aside.open("w", newline="", encoding="utf-8") as out,
-    ):
-        writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows({KEEP: "no" if row[WHY] else "yes", **row} for row in _rows(found))
-
-
-def _decided(found: "Discovery", file: Path) -> "Bools":
-    """Which n-grams a person keeps: every string of the discovery must be decided on."""
-    import numpy as np
-
-    try:
-        with file.open(newline="", encoding="utf-8") as table:
-            decided = {row[NGRAM]: row[KEEP].strip().lower() for row in csv.DictReader(table)}
-    except (OSError, UnicodeDecodeError, KeyError, AttributeError, csv.Error):
-        raise UsageError(
-            f"--file {file}: not the table that this command wrote; remove it and begin again."
-        ) from None
-    answers = [decided.get(ngram, "") for ngram in found.ngrams.to_pylist()]
-    if not set(answers) <= {"yes", "no"}:
-        place = next(at for at, answer in enumerate(answers) if answer not in {"yes", "no"})
-        raise UsageError(
-            f"--file {file}: {found.ngrams[place].as_py()!r} has neither yes nor no in the column {KEEP!r}; decide."
-        )
-    stays: Bools = np.array(answers) == "yes"
-    return stays

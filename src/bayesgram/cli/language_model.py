@@ -1,9 +1,9 @@
-"""bayesgram export, import and predict: from a release to a language model, and to files that other programs read.
+"""bayesgram export, import, predict and interpolate: from a release to a language model.
 
-bayesgram interpolate: several language models mixed into one.
+Language models and tables are written to files that other programs read, and models are mixed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesgram.cli import console, options
-from bayesgram.cli.options import real, several
+from bayesgram.cli import console, named_inputs, options
+from bayesgram.cli.options import parse_float, parse_int, parse_list
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
-    from bayesgram.lm.language_model import Build, LanguageModel
+    from bayesgram.lm.language_model import LanguageModel
+    from bayesgram.releases.provenance import Ingredient
     from bayesgram.releases.release import Release
     from bayesgram.text.tokenizer import Tokenizer
+
+# --- export ---
 
 
 class Format(StrEnum):
@@ -34,32 +37,31 @@ class Format(StrEnum):
     BIAS = "bias"
 
 
-MODELS = (Format.ARPA, Format.MODEL)
-Source = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RELEASE", help="A release folder, or a public model.", show_default=False
-    ),
-]
+MODEL_FORMATS = (Format.ARPA, Format.MODEL)
 
 
 def export(
-    release: Source,
+    release: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RELEASE", help="A release folder, or a public model.", show_default=False
+        ),
+    ],
     output: options.Output,
     format_: Annotated[
         Format,
         typer.Option(
             "--format",
-            help="arpa (also .gz) or model: a language model; tsv, jsonl, parquet: the n-grams; bias: words and their"
-            " log-ratios to public text.",
+            help="arpa (also .gz) or model: a language model; tsv, jsonl, parquet: the n-grams;"
+            " bias: words and their log-ratios to public text.",
             show_default=False,
         ),
     ],
     public: Annotated[
         Path | None,
         typer.Option(
-            help="The public model of the release's vocabulary (`vocab --model`): moved by the release it is far better"
-            " than the release alone, and it is free.",
+            help="The public model of the release's vocabulary (`vocab --model`): moved by the"
+            " release it is far better than the release alone, and it is free.",
             show_default=False,
         ),
     ] = None,
@@ -78,6 +80,7 @@ def export(
     prune: Annotated[
         int | None,
         typer.Option(
+            parser=parse_int,
             help="How many n-grams, of all orders, a model keeps; or words, a bias list.",
             show_default="all",
         ),
@@ -89,6 +92,7 @@ def export(
     quantize: Annotated[
         int | None,
         typer.Option(
+            parser=parse_int,
             metavar="BITS",
             help="Round probabilities to so many bits in a model folder: 8 halve it.",
             show_default="exact, or 8 with --max-size",
@@ -110,14 +114,14 @@ def export(
     Example: bayesgram export out --format arpa -o model.arpa.gz
     """
     from bayesgram.io.atomic import check_writable
-    from bayesgram.lm.files import REPLACED
+    from bayesgram.lm.files import CONTENTS
     from bayesgram.public.public_model import is_public_model
     from bayesgram.releases.release import Release
 
-    contents = REPLACED if format_ is Format.MODEL else None
-    given = [path for path in (public, vocab) if path is not None]
-    check_writable(output, force=force, contents=contents, inputs=[release, *given])
-    _check_for_models(
+    contents = CONTENTS if format_ is Format.MODEL else None
+    inputs = [release, *(path for path in (public, vocab) if path is not None)]
+    check_writable(output, force=force, contents=contents, inputs=inputs)
+    _check_model_options(
         format_,
         public=public,
         prune=prune,
@@ -128,20 +132,17 @@ def export(
     if vocab is not None or format_ is Format.BIAS:
         _export_bias(release, vocab, output, format_, source, prune, force=force, json=json)
         return
-    limit = options.size("max_size", max_size) if max_size else None
+    max_bytes = options.parse_file_size("--max-size", max_size) if max_size else None
+    read_casing = partial(_read_casing, source=case_from, text_column=text_column)
     if is_public_model(release):
-        unused = any(each is not None for each in (public, prune, limit))
-        written = partial(_casing, source=case_from, text_column=text_column)
+        if public is not None or prune is not None or max_bytes is not None:
+            _check_public_format(format_)
+            raise UsageError(
+                "--public, --prune and --max-size: a public model is made smaller by"
+                " `vocab --model-size`; leave them out."
+            )
         _export_public(
-            release,
-            source,
-            output,
-            format_,
-            written,
-            bits=quantize,
-            unused=unused,
-            force=force,
-            json=json,
+            release, source, output, format_, read_casing, bits=quantize, force=force, json=json
         )
         return
     if source is not None:
@@ -152,35 +153,30 @@ def export(
         "format": str(format_),
         "claim": loaded.card.claim,
     }
-    label, ingredients = loaded.card.guarantee.name, loaded.provenance(release.name).ingredients
-    if format_ in MODELS:
-        casing = _casing(loaded.card.vocabulary["tokenizer"], case_from, text_column)
-        with console.step("Building the model"):
-            build = _build(loaded, public)
-            model = _fitted(
-                lambda most: _cased(build(prune=prune if most is None else most), casing),
-                quantize,
-                limit,
-            )
-        label, ingredients = model.label, model.ingredients
-        report |= {"cased_words": len(model.casing)} if case_from else {}
-        report |= {"order": model.order, "ngrams": model.sizes}
-        report |= {"bytes": model.size_on_disk} if format_ is Format.MODEL else {}
+    if format_ not in MODEL_FORMATS:
+        with console.step("Writing"):
+            _write_table(loaded, output, format_, force=force)
+        report |= {"ngrams": len(loaded.ngrams), "label": loaded.card.guarantee.name}
+        _print_export(report, output, loaded.provenance(release.name).ingredients, json=json)
+        return
+    casing = read_casing(loaded.card.vocabulary["tokenizer"])
+    with console.step("Building the model"):
+        build = _model_builder(loaded, public)
+        model = _build_to_fit(
+            lambda most: _with_casing(build(prune=prune if most is None else most), casing),
+            quantize,
+            max_bytes,
+        )
     with console.step("Writing"):
-        if format_ in MODELS:
-            _write_model(model, output, format_, force=force)
-        else:
-            from bayesgram.lm import export
-
-            {"tsv": export.write_tsv, "jsonl": export.write_jsonl, "parquet": export.write_parquet}[
-                format_
-            ](loaded, output, force=force)
-            report["ngrams"] = len(loaded.ngrams)
-    console.report({**report, "label": label}, json=json)
-    console.warn_unless_proved(output, ingredients)
+        _write_model(model, output, format_, force=force)
+    if case_from:
+        report["cased_words"] = len(model.casing)
+    report |= _model_report(model, format_)
+    report["label"] = model.label
+    _print_export(report, output, model.ingredients, json=json)
 
 
-def _check_for_models(
+def _check_model_options(
     format_: Format,
     *,
     public: Path | None,
@@ -190,7 +186,8 @@ def _check_for_models(
     max_size: str | None,
 ) -> None:
     """Refuse options of models with other formats, and those that contradict each other."""
-    if format_ not in MODELS and (public or (prune is not None and format_ is not Format.BIAS)):
+    is_model = format_ in MODEL_FORMATS
+    if not is_model and (public or (prune is not None and format_ is not Format.BIAS)):
         raise UsageError(
             f"--public and --prune are for models, not for --format {format_}; leave them out."
         )
@@ -219,8 +216,7 @@ def _export_bias(
     force: bool,
     json: bool,
 ) -> None:
-    """Export the log-ratios of words."""
-    from bayesgram.cli.named_inputs import matching
+    """Export the log-ratios of words to public text; `most` is how many words, at most."""
     from bayesgram.lm.adaptation import WordLifts
     from bayesgram.lm.export import write_bias
     from bayesgram.releases.release import Release
@@ -233,20 +229,22 @@ def _export_bias(
         )
     if source is not None:
         raise UsageError(
-            f"--source {source}: is for public models, and --format bias is of a release; leave it out."
+            f"--source {source}: is for public models, and --format bias is of a release; leave it"
+            " out."
         )
-    loaded = Release.load(path)
-    lifts = WordLifts.of(loaded, matching(vocab, [(str(path), loaded)]))
+    release = Release.load(path)
+    vocabulary = named_inputs.load_vocabulary_of(vocab, [(str(path), release)])
+    lifts = WordLifts.from_release(release, vocabulary)
     with console.step("Writing"):
-        written = write_bias(lifts, output, most=most, force=force)
+        word_count = write_bias(lifts, output, max_words=most, force=force)
     report = {
         "output": str(output),
         "format": str(format_),
-        "claim": loaded.card.claim,
-        "words": written,
+        "claim": release.card.claim,
+        "words": word_count,
+        "label": release.card.guarantee.name,
     }
-    console.report({**report, "label": loaded.card.guarantee.name}, json=json)
-    console.warn_unless_proved(output, loaded.provenance(path.name).ingredients)
+    _print_export(report, output, release.provenance(path.name).ingredients, json=json)
 
 
 def _export_public(
@@ -254,65 +252,72 @@ def _export_public(
     source: str | None,
     output: Path,
     format_: Format,
-    written: Callable[[str], dict[str, str]],
+    read_casing: Callable[[str], dict[str, str]],
     *,
     bits: int | None,
-    unused: bool,
     force: bool,
     json: bool,
 ) -> None:
     """Export the model of one public source."""
     from bayesgram.public.public_model import PublicModel
 
-    if format_ not in MODELS:
-        raise UsageError(
-            f"--format {format_}: a public model is a language model; choose arpa or model."
-        )
-    if unused:
-        raise UsageError(
-            "--public, --prune and --max-size: a public model is made smaller by `vocab --model-size`; leave them out."
-        )
-    loaded = PublicModel.load(path)
-    if source is None and len(loaded.models) > 1:
-        raise UsageError(
-            f"{path}: has the sources {', '.join(loaded.source_names)}; name one with --source."
-        )
-    name = loaded.source_names[0] if source is None else source
-    model = _cased(loaded[name], written(loaded.tokenizer.name))
-    model = model if bits is None else model.quantised(bits)
+    _check_public_format(format_)
+    public_model = PublicModel.load(path)
+    names = public_model.source_names
+    if source is None and len(names) > 1:
+        raise UsageError(f"{path}: has the sources {', '.join(names)}; name one with --source.")
+    name = names[0] if source is None else source
+    model = _with_casing(public_model[name], read_casing(public_model.tokenizer.name))
+    if bits is not None:
+        model = model.quantise(bits)
     with console.step("Writing"):
         _write_model(model, output, format_, force=force)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "source": name}
-    report |= {"order": model.order, "ngrams": model.sizes}
-    report |= {"bytes": model.size_on_disk} if format_ is Format.MODEL else {}
-    report |= {"label": model.label} if model.ingredients else {}
-    console.report(report, json=json)
-    console.warn_unless_proved(output, model.ingredients)
+    report |= _model_report(model, format_)
+    if model.ingredients:
+        report["label"] = model.label
+    _print_export(report, output, model.ingredients, json=json)
 
 
-def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageModel":
-    """The model that the options ask for."""
-    from bayesgram.lm.language_model import fitted
-    from bayesgram.lm.quantisation import BITS
-
-    if limit is not None:
-        return fitted(build, limit, bits=BITS if bits is None else bits)
-    return build(None) if bits is None else build(None).quantised(bits)
+def _check_public_format(format_: Format) -> None:
+    if format_ not in MODEL_FORMATS:
+        raise UsageError(
+            f"--format {format_}: a public model is a language model; choose arpa or model."
+        )
 
 
-def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageModel]":
-    """How a model of a release is made, with all of public text or without."""
+def _model_builder(release: "Release", public: Path | None) -> "Callable[..., LanguageModel]":
+    """Return a function `prune -> model` of a release, with all of public text or without."""
     from bayesgram.lm.language_model import LanguageModel
     from bayesgram.public.public_model import PublicModel
 
     if public is None:
         return partial(LanguageModel.from_release, release)
-    whole = PublicModel.load(public).moved_by(release)
-    return lambda prune: whole if prune is None else whole.pruned(prune)
+    model = PublicModel.load(public).adapt_to(release)
+    return lambda prune: model if prune is None else model.prune(prune)
 
 
-def _casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:
-    """How public text, if some is given, writes words that are not in lower case."""
+def _build_to_fit(
+    build: "Callable[[int | None], LanguageModel]", bits: int | None, max_bytes: int | None
+) -> "LanguageModel":
+    """Build a model, quantised and pruned as the options ask for.
+
+    Args:
+        build: Returns the model with at most so many n-grams; all of them for None.
+        bits: How many bits a probability is rounded to; None for none, or 8 with `max_bytes`.
+        max_bytes: How large the model folder may be.
+    """
+    from bayesgram.lm.language_model import fit_to_size
+    from bayesgram.lm.quantisation import DEFAULT_BITS
+
+    if max_bytes is not None:
+        return fit_to_size(build, max_bytes, bits=DEFAULT_BITS if bits is None else bits)
+    model = build(None)
+    return model if bits is None else model.quantise(bits)
+
+
+def _read_casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:
+    """Return how public text, if some is given, writes words that are not in lower case."""
     from bayesgram.lm.language_model import CaseCounter
     from bayesgram.text.tokenizer import Tokenizer
 
@@ -320,18 +325,19 @@ def _casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, s
         return {}
     counter = CaseCounter(Tokenizer.from_name(tokenizer))
     with console.reading("Reading text", then="Casing words") as bar:
-        for batch in bar.records(
+        records = bar.records(
             [source], text_column=text_column, user_column=None, skip_bad_rows=False
-        ):
+        )
+        for batch in records:
             counter.add(batch.text)
     return counter.casing()
 
 
-def _cased(model: "LanguageModel", casing: dict[str, str]) -> "LanguageModel":
-    """The model, and how its words are written."""
+def _with_casing(model: "LanguageModel", casing: dict[str, str]) -> "LanguageModel":
+    """Return the model with how its words are written."""
     if not casing:
         return model
-    words = [word.decode() for word in model.trie.words.all()]
+    words = [word.decode() for word in model.trie.words.to_list()]
     return replace(model, casing={word: casing[word] for word in words if word in casing})
 
 
@@ -344,28 +350,57 @@ def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force
         write_arpa(model, output, force=force)
 
 
+def _write_table(release: "Release", output: Path, format_: Format, *, force: bool) -> None:
+    from bayesgram.lm.export import write_jsonl, write_parquet, write_tsv
+
+    writers = {
+        Format.TSV: write_tsv,
+        Format.JSONL: write_jsonl,
+        Format.PARQUET: write_parquet,
+    }
+    writers[format_](release, output, force=force)
+
+
+def _model_report(model: "LanguageModel", format_: Format) -> dict[str, Any]:
+    report: dict[str, Any] = {"order": model.order, "ngrams": model.sizes}
+    if format_ is Format.MODEL:
+        report["bytes"] = model.size_on_disk
+    return report
+
+
+def _print_export(
+    report: dict[str, Any], output: Path, ingredients: "Iterable[Ingredient]", *, json: bool
+) -> None:
+    console.print_report(report, json=json)
+    console.warn_unless_proved(output, ingredients)
+
+
+# --- import ---
+
+
 def import_arpa(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="An ARPA file, also .gz.", show_default=False)
     ],
     output: options.Output,
-    cut: options.Cut = options.AS_USUAL,
+    tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Check an ARPA file strictly and keep it as a model folder, which loads at once.
 
-    ARPA files don't say how text was cut for them: --tokenizer and --keep-case do, if not into lower-case words.
+    ARPA files don't say how text was cut for them: --tokenizer and --keep-case do, if not into
+    lower-case words.
 
     Example: bayesgram import model.arpa.gz -o model
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.lm.arpa import read_arpa
-    from bayesgram.lm.files import REPLACED
+    from bayesgram.lm.files import CONTENTS
 
-    check_writable(output, force=force, contents=REPLACED, inputs=[file])
+    check_writable(output, force=force, contents=CONTENTS, inputs=[file])
     with console.step("Reading"):
-        model = read_arpa(file, tokenizer=cut.named)
+        model = read_arpa(file, tokenizer=tokenizer_options.tokenizer)
     model.save(output, force=force)
     report = {
         "output": str(output),
@@ -373,7 +408,10 @@ def import_arpa(
         "ngrams": model.sizes,
         "tokenizer": model.tokenizer.name,
     }
-    console.report(report, json=json)
+    console.print_report(report, json=json)
+
+
+# --- predict ---
 
 
 def predict(
@@ -389,11 +427,14 @@ def predict(
             metavar="TEXT", help="What stands before the next word.", show_default=False
         ),
     ],
-    k: Annotated[int, typer.Option("--k", "-k", help="How many words.")] = 5,
+    k: Annotated[int, typer.Option("--k", "-k", parser=parse_int, help="How many words.")] = 5,
     typed: Annotated[str, typer.Option(help="How the next word begins.", show_default=False)] = "",
     cache: Annotated[
         float,
-        typer.Option(help="How much the words of TEXT itself count, from 0: 0.15 is a good share."),
+        typer.Option(
+            parser=parse_float,
+            help="How much the words of TEXT itself count, from 0: 0.15 is a good share.",
+        ),
     ] = 0.0,
     capitals: Annotated[
         bool,
@@ -401,39 +442,42 @@ def predict(
             "--capitals", help="Write lower-case words as the sentence and --typed ask for."
         ),
     ] = False,
-    tokenizer: options.TokenizerOption = None,
+    tokenizer: options.TokenizerName = None,
     json: options.Json = False,
 ) -> None:
-    """Show the likeliest next words. A release is made into a model first; `export --format model` saves that.
+    """Show the likeliest next words.
+
+    A release is made into a model first; `export --format model` saves that.
 
     Example: bayesgram predict out "thank you"
     """
     from time import perf_counter
 
-    from bayesgram.lm.files import ABOUT
+    from bayesgram.lm.files import MODEL_JSON
     from bayesgram.lm.language_model import LanguageModel
 
     start = perf_counter()
-    cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
-    opened = LanguageModel.open(model, tokenizer=cut)
-    if not (model / ABOUT).is_file():
-        console.say(
+    stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
+    opened = LanguageModel.open(model, tokenizer=stated_tokenizer)
+    if not (model / MODEL_JSON).is_file():
+        command = f"export {model} --format model" if model.is_dir() else f"import {model}"
+        console.print_note(
             f"Built in {perf_counter() - start:.1f} s; a model folder is there at once: bayesgram"
-            f" {'export' if model.is_dir() else 'import'} {model} {'--format model ' * model.is_dir()}-o model"
+            f" {command} -o model"
         )
-    found = opened.predict(text, k, typed=typed, cache=cache, capitals=capitals)
+    predictions = opened.predict(text, k, typed=typed, cache=cache, capitals=capitals)
     if json:
-        console.print_json({"text": text, "predictions": [each._asdict() for each in found]})
+        console.print_json(
+            {"text": text, "predictions": [prediction._asdict() for prediction in predictions]}
+        )
         return
-    console.print_table(
-        f"After {text!r}",
-        ("word", "p"),
-        [(each.word, f"{each.probability:.4f}") for each in found],
-        right=("p",),
-    )
+    rows = [(prediction.word, f"{prediction.probability:.4f}") for prediction in predictions]
+    console.print_table(f"After {text!r}", ("word", "p"), rows, right=("p",))
 
 
-ARPA_ENDINGS = (".arpa", ".arpa.gz")
+# --- interpolate ---
+
+ARPA_SUFFIXES = (".arpa", ".arpa.gz")
 
 
 def interpolate(
@@ -457,79 +501,92 @@ def interpolate(
     tune: Annotated[
         str | None,
         typer.Option(
-            help="Public text under which the weights are the likeliest: a file, folder or quoted pattern.",
+            help="Public text under which the weights are the likeliest: a file, folder or quoted"
+            " pattern.",
             show_default=False,
         ),
     ] = None,
-    cut: options.Cut = options.AS_USUAL,
+    tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     text_column: options.TextColumn = "text",
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Mix language models: p = Σ λ p of each. At no privacy cost; those about the same people cost what all of them do.
+    """Mix language models: p = Σ λ p of each.
 
-    ARPA files don't say how text was cut for them: as for the other models, or as --tokenizer and --keep-case say.
-    Never tune by private text: the weights would tell of it.
+    At no privacy cost; those about the same people cost what all of them do.
+
+    ARPA files don't say how text was cut for them: as for the other models, or as --tokenizer and
+    --keep-case say. Never tune by private text: the weights would tell of it.
 
     Example: bayesgram interpolate model.arpa out --tune public-held-out.txt -o mixed.arpa
     """
     from bayesgram.io.atomic import check_writable
-    from bayesgram.lm.arpa import write_arpa
-    from bayesgram.lm.files import REPLACED
-    from bayesgram.lm.interpolation import checked_weights
-    from bayesgram.lm.interpolation import interpolate as mix
+    from bayesgram.lm import interpolation
+    from bayesgram.lm.files import CONTENTS
 
     for model in models:
         if models.count(model) > 1:
             raise UsageError(f"{model}: is given twice; give each once.")
-    as_arpa = output.name.lower().endswith(ARPA_ENDINGS)
-    check_writable(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
+    format_ = Format.ARPA if output.name.lower().endswith(ARPA_SUFFIXES) else Format.MODEL
+    contents = CONTENTS if format_ is Format.MODEL else None
+    check_writable(output, force=force, contents=contents, inputs=[*models])
     if weights is not None and tune is not None:
         raise UsageError("--weights and --tune: give one of them; --tune finds the weights.")
-    given = checked_weights(
-        None if weights is None else several("weights", weights, real, "0.6,0.4"), len(models)
-    )
+    given_weights = None
+    if weights is not None:
+        given_weights = parse_list("--weights", weights, parse_float, "0.6,0.4")
+    mixture_weights = interpolation.normalise_weights(given_weights, len(models))
     with console.step("Reading models"):
-        opened = _opened(models, cut.stated)
+        opened = _open_models(models, tokenizer_options.tokenizer_if_given)
     if tune is not None:
-        given = _tuned(opened, tune, text_column=text_column, skip_bad_rows=skip_bad_rows)
+        mixture_weights = _tune_weights(
+            opened, tune, text_column=text_column, skip_bad_rows=skip_bad_rows
+        )
     with console.step("Mixing"):
-        mixed = mix(opened, given)
+        mixed = interpolation.interpolate(opened, mixture_weights)
         for part, path in zip(mixed.about["interpolated"], models, strict=True):
             part["model"] = path.name
     with console.step("Writing"):
-        if as_arpa:
-            write_arpa(mixed, output, force=force)
-        else:
-            mixed.save(output, force=force)
-    shares = dict(zip(map(str, models), given.tolist(), strict=True))
-    report: dict[str, Any] = {"output": str(output), "order": mixed.order, "ngrams": mixed.sizes}
-    report["weights"] = (
-        shares if json else ", ".join(f"{name} {share:.4f}" for name, share in shares.items())
-    )
-    report |= {"label": mixed.label} if mixed.ingredients else {}
-    console.report(report, json=json)
-    console.warn_unless_proved(output, mixed.ingredients)
+        _write_model(mixed, output, format_, force=force)
+    weight_of_model = dict(zip(map(str, models), mixture_weights.tolist(), strict=True))
+    weights_text = ", ".join(f"{name} {weight:.4f}" for name, weight in weight_of_model.items())
+    report: dict[str, Any] = {
+        "output": str(output),
+        "order": mixed.order,
+        "ngrams": mixed.sizes,
+        "weights": weight_of_model if json else weights_text,
+    }
+    if mixed.ingredients:
+        report["label"] = mixed.label
+    _print_export(report, output, mixed.ingredients, json=json)
 
 
-def _opened(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageModel]":
-    """The models; an ARPA file is cut as stated, or else as the first model that says how."""
+def _open_models(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageModel]":
+    """Open models; text for an ARPA file is cut as stated, or as for the first model that says how.
+
+    Args:
+        paths: Release folders, model folders and ARPA files.
+        stated: The tokenizer that the options name, if they do.
+    """
     from bayesgram.lm.language_model import LanguageModel
 
-    found = {path: LanguageModel.open(path, tokenizer=stated) for path in paths if path.is_dir()}
-    cut = stated or next((model.tokenizer for model in found.values()), None)
-    found |= {path: LanguageModel.open(path, tokenizer=cut) for path in paths if path not in found}
-    return [found[path] for path in paths]
+    models = {path: LanguageModel.open(path, tokenizer=stated) for path in paths if path.is_dir()}
+    tokenizer = stated or next((model.tokenizer for model in models.values()), None)
+    for path in paths:
+        if path not in models:
+            models[path] = LanguageModel.open(path, tokenizer=tokenizer)
+    return [models[path] for path in paths]
 
 
-def _tuned(
+def _tune_weights(
     models: "list[LanguageModel]", source: str, *, text_column: str, skip_bad_rows: bool
 ) -> "Floats":
-    from bayesgram.lm.interpolation import tune_weights
+    """Return the weights under which public text is the likeliest."""
+    from bayesgram.lm.interpolation import fit_mixture_weights
 
     with console.reading("Reading text", then="Tuning") as bar:
         records = bar.records(
             [source], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
         )
-        return tune_weights(models, (batch.text for batch in records))
+        return fit_mixture_weights(models, (batch.text for batch in records))

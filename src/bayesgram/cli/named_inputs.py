@@ -1,83 +1,61 @@
-"""Arguments with names: NAME=PATH is a source, a text or a model with a name; what has no name is one of them.
+"""Arguments with names: NAME=PATH is a source, a text, a model or a release with a name.
 
-Releases as arguments: a folder, a folder of them, or NAME=PATH; every release has a name of its own.
-
-Vocabularies that belong to releases, checked once for all commands that take both.
+Also the releases and vocabularies that commands read, where several belong together.
 """
 
 import glob
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayesgram.cli import console
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.public.sources import OpenSource
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.releases.release import Release
 
-
-def by_name(public: Sequence[str]) -> dict[str, list[str]]:
-    """The paths of each source; {"": paths} where none has a name."""
-    from bayesgram.public.mixture import check_names
-
-    found = paths_by_name(public, "source")
-    if "" not in found:
-        check_names(list(found))
-    return found
+# --- NAME=PATH ---
 
 
-def paths_by_name(arguments: Sequence[str], what: str) -> dict[str, list[str]]:
-    """The same for whatever has names."""
-    given = [(one, *split(one, what)) for one in arguments]
-    plain, named = (
-        [one for one, name, _ in given if bool(name) == wanted] for wanted in (False, True)
-    )
-    if plain and named:
-        raise UsageError(
-            f"{named[0]} has a name and {plain[0]} has none; give every {what} a name (NAME=PATH), or none of them."
-        )
-    if not named:
-        return {"": [path for _, _, path in given]}
-    found: dict[str, list[str]] = {}
-    for one, name, path in given:
-        if name in found:
-            raise UsageError(
-                f"{one}: the {what} {name!r} has {found[name][0]} already; several files of one {what} are a folder"
-                f" ({name}=folder) or a quoted pattern ('{name}=folder/*.txt')."
-            )
-        found[name] = [path]
-    return found
+def split_name(argument: str, kind: str) -> tuple[str, str]:
+    """Split NAME=PATH; the name is empty if the argument is a path, which may have a = in it.
 
+    Args:
+        argument: What was typed.
+        kind: What has the name ("source"), for messages.
+    """
+    from bayesgram.public.mixture import NAME_PATTERN, NAME_RULE
 
-def split(one: str, what: str) -> tuple[str, str]:
-    """The name and the path of an argument; no name, if it is a path that has a = in it."""
-    from bayesgram.public.mixture import NAME, NAMES
-
-    name, equals, path = one.partition("=")
+    name, equals, path = argument.partition("=")
     if not equals or "/" in name or not name:
-        return "", one
-    whole, rest = _is_there(one), _is_there(path)
-    if whole and rest and NAME.fullmatch(name):
+        return "", argument
+    argument_exists = _exists(argument)
+    path_exists = _exists(path)
+    if argument_exists and path_exists and NAME_PATTERN.fullmatch(name):
+        relative = os.path.join(".", os.path.relpath(path))  # noqa: PTH118 - keeps ./
         raise UsageError(
-            f"{one}: there is a file of this name, and {path} is there too; write ./{one} for the first, and"
-            f" {name}={os.path.join('.', os.path.relpath(path))} for a {what} called {name!r}."  # noqa: PTH118 - keeps ./
+            f"{argument}: there is a file of this name, and {path} is there too; write ./{argument}"
+            f" for the first, and {name}={relative} for a {kind} called {name!r}."
         )
-    if whole:
-        return "", one
-    if not NAME.fullmatch(name):
+    if argument_exists:
+        return "", argument
+    if not NAME_PATTERN.fullmatch(name):
         raise UsageError(
-            f"{one}: {name!r} is no name of a {what}; {NAMES}. A path with = in it is written ./{one}."
+            f"{argument}: {name!r} is no name of a {kind}; {NAME_RULE}. A path with = in it is written"
+            f" ./{argument}."
         )
     if not path:
-        raise UsageError(f"{one}: names no file; give {name}=PATH.")
-    return name, path if rest or not path.startswith("~") else os.path.expanduser(path)  # noqa: PTH111 - stays text
+        raise UsageError(f"{argument}: names no file; give {name}=PATH.")
+    if path.startswith("~") and not path_exists:
+        path = os.path.expanduser(path)  # noqa: PTH111 - stays text
+    return name, path
 
 
-def _is_there(path: str) -> bool:
-    """Whether something has this path, or matches it."""
+def _exists(path: str) -> bool:
+    """Return whether a file has this path or matches this pattern."""
     try:
         return "://" not in path and (
             os.path.lexists(path) or (glob.has_magic(path) and bool(glob.glob(path)))  # noqa: PTH207
@@ -86,114 +64,182 @@ def _is_there(path: str) -> bool:
         return False
 
 
-def paths(sources: dict[str, list[str]]) -> list[str]:
-    """What all sources read."""
-    return [path for given in sources.values() for path in given]
+def paths_by_name(arguments: Sequence[str], kind: str) -> dict[str, list[str]]:
+    """Return the path of each name; {"": paths} where no argument has a name.
+
+    Args:
+        arguments: What was typed: NAME=PATH all, or PATH all.
+        kind: What has the names ("text"), for messages.
+    """
+    split = [(argument, *split_name(argument, kind)) for argument in arguments]
+    named = [argument for argument, name, _ in split if name]
+    unnamed = [argument for argument, name, _ in split if not name]
+    if named and unnamed:
+        raise UsageError(
+            f"{named[0]} has a name and {unnamed[0]} has none; give every {kind} a name"
+            " (NAME=PATH), or none of them."
+        )
+    if not named:
+        return {"": [path for _, _, path in split]}
+    paths: dict[str, list[str]] = {}
+    for argument, name, path in split:
+        if name in paths:
+            raise UsageError(
+                f"{argument}: the {kind} {name!r} has {paths[name][0]} already; several files of"
+                f" one {kind} are a folder ({name}=folder) or a quoted pattern"
+                f" ('{name}=folder/*.txt')."
+            )
+        paths[name] = [path]
+    return paths
 
 
-def skipped_rows(sources: Iterable[Any]) -> dict[str, int]:
-    """How many rows of all sources were skipped, and why."""
-    total: dict[str, int] = {}
-    for source in sources:
-        for reason, rows in (
-            source.bad_rows.by_reason.items() if hasattr(source, "bad_rows") else ()
-        ):
-            total[reason] = total.get(reason, 0) + rows
-    return total
+def source_paths(public: Sequence[str]) -> dict[str, list[str]]:
+    """Return the paths of each public source; {"": paths} where none has a name."""
+    from bayesgram.public.mixture import check_source_names
+
+    paths = paths_by_name(public, "source")
+    if "" not in paths:
+        check_source_names(list(paths))
+    return paths
 
 
-def told(vocabulary: "Vocabulary") -> dict[str, dict[str, int]]:
-    """What each source has of a vocabulary, for JSON."""
-    rows = zip(vocabulary.source_names, vocabulary.by_source, strict=True)
-    return {
-        name: {"ngrams": int((counts > 0).sum()), "total": int(counts.sum())}
-        for name, counts in rows
-    }
+def all_paths(sources: dict[str, list[str]]) -> list[str]:
+    """Return the paths of all sources together."""
+    return [path for paths in sources.values() for path in paths]
 
 
-def show(vocabulary: "Vocabulary") -> None:
-    """The same for people, if there are sources with names."""
-    if vocabulary.sources:
-        columns = ("source", "n-grams it has", "their total")
-        rows = [
-            (name, f"{own['ngrams']:,}", f"{own['total']:,}")
-            for name, own in told(vocabulary).items()
-        ]
-        console.print_table("Sources", columns, rows, right=columns[1:])
+def model_names(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the name of each model by its path.
+
+    That is NAME of NAME=PATH, or as little of the path as tells it from the others.
+    """
+    from bayesgram.releases.segmented import short_names
+
+    names: dict[str, str] = {}
+    for argument in arguments:
+        name, path = split_name(argument, "model")
+        if path in names:
+            raise UsageError(f"{argument}: is given twice; give each once.")
+        names[path] = name
+    short = short_names(list(names))
+    return {path: name or short[path] for path, name in names.items()}
 
 
-def load(given: Sequence[str]) -> "list[tuple[str, Release]]":
-    """What was given, in order, each by its name."""
+# --- Releases ---
+
+
+def load_releases(arguments: Sequence[str]) -> "list[tuple[str, Release]]":
+    """Load releases, in the order in which they were given, each with its name."""
     from bayesgram.releases.release import Release
 
-    return [(name, Release.load(path)) for path, name in names(given).items()]
+    return [(name, Release.load(path)) for path, name in release_names(arguments).items()]
 
 
-def names(given: Sequence[str]) -> dict[str, str]:
-    """By path: the name that was given, or as little of the path as tells it from others; a path given twice is one."""
-    from bayesgram.releases.segmented import release_folders, short_names
+def release_names(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the name of each release by its path, looking into folders of releases.
 
-    found: dict[str, str] = {}
-    for one in given:
-        name, path = split(one, "release")
-        folders = release_folders(path)
+    That is NAME of NAME=PATH, or as little of the path as tells it from the others. A path that is
+    given twice is one release.
+    """
+    from bayesgram.releases.segmented import find_release_folders, short_names
+
+    given_names: dict[str, str] = {}
+    for argument in arguments:
+        name, path = split_name(argument, "release")
+        folders = find_release_folders(path)
         for folder in folders:
-            own = f"{name}/{folder.name}" if name and len(folders) > 1 else name
-            found[str(folder)] = own or found.get(str(folder), "")
-    short = short_names(list(found))
-    named = {path: name or short[path] for path, name in found.items()}
-    for path, name in named.items():
-        other = next(each for each, known in named.items() if known == name)
+            folder_name = f"{name}/{folder.name}" if name and len(folders) > 1 else name
+            given_names[str(folder)] = folder_name or given_names.get(str(folder), "")
+    short = short_names(list(given_names))
+    names = {path: name or short[path] for path, name in given_names.items()}
+    path_of_name: dict[str, str] = {}
+    for path, name in names.items():
+        other = path_of_name.setdefault(name, path)
         if other != path:
             raise UsageError(
                 f"{other} and {path}: both are called {name!r}; give one another name (NAME=PATH)."
             )
-    return named
+    return names
 
 
-UNKNOWN = "{names}: made with another vocabulary, so without public text to compare with; give theirs too (--vocab)."
-UNUSED = "{path}: none of these releases was made with it; it is left out."
+# --- Vocabularies of releases ---
 
 
-def matching(vocab: Path, releases: "Sequence[tuple[str, Release]]") -> "Vocabulary":
-    """The vocabulary, if all releases were made with it."""
+def load_vocabulary_of(path: Path, releases: "Sequence[tuple[str, Release]]") -> "Vocabulary":
+    """Load a vocabulary with which all these releases were made; refuse any other."""
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.releases.release import check_vocabulary
 
-    vocabulary = Vocabulary.load(vocab)
+    vocabulary = Vocabulary.load(path)
     for name, release in releases:
-        check_vocabulary(release, vocabulary, name=name, given=str(vocab))
+        check_vocabulary(release, vocabulary, name=name, given=str(path))
     return vocabulary
 
 
-def belonging(
-    paths: "Sequence[Path]", releases: "Sequence[tuple[str, Release]]"
+def load_vocabularies_of(
+    paths: Sequence[Path], releases: "Sequence[tuple[str, Release]]"
 ) -> "list[Vocabulary]":
-    """Those given that belong to releases; says which are left out, and which releases have none.
+    """Load vocabularies, and return those with which some of these releases were made.
 
-    One that is nobody's is refused where a release lacks its own: it was most likely meant for that release.
+    Notes say which vocabularies are left out, and which releases have none. A vocabulary of no
+    release is refused where a release lacks its own: it was most likely meant for that release.
     """
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.release import check_vocabulary, fits
+    from bayesgram.releases.release import check_vocabulary, is_made_with
 
-    loaded = {path: Vocabulary.load(path) for path in paths}
-    lacking = [
+    vocabularies = {path: Vocabulary.load(path) for path in paths}
+    without_vocabulary = [
         (name, release)
         for name, release in releases
-        if not any(fits(release, v) for v in loaded.values())
+        if not any(is_made_with(release, vocabulary) for vocabulary in vocabularies.values())
     ]
-    used = [
-        path
-        for path, vocabulary in loaded.items()
-        if any(fits(release, vocabulary) for _, release in releases)
-    ]
-    for path, vocabulary in loaded.items():
-        if path in used:
+    used: list[Vocabulary] = []
+    for path, vocabulary in vocabularies.items():
+        if any(is_made_with(release, vocabulary) for _, release in releases):
+            used.append(vocabulary)
             continue
-        if lacking:
-            name, release = lacking[0]
+        if without_vocabulary:
+            name, release = without_vocabulary[0]
             check_vocabulary(release, vocabulary, name=name, given=str(path))
-        console.say(UNUSED.format(path=path))
-    if used and lacking:
-        console.say(UNKNOWN.format(names=", ".join(name for name, _ in lacking)))
-    return [loaded[path] for path in used]
+        console.print_note(f"{path}: none of these releases was made with it; it is left out.")
+    if used and without_vocabulary:
+        names = ", ".join(name for name, _ in without_vocabulary)
+        console.print_note(
+            f"{names}: made with another vocabulary, so without public text to compare with; give"
+            " theirs too (--vocab)."
+        )
+    return used
+
+
+# --- Public sources of a vocabulary ---
+
+
+def skipped_rows(sources: "Iterable[OpenSource]") -> dict[str, int]:
+    """Return how many rows of all sources were skipped, by the reason."""
+    total: dict[str, int] = {}
+    for source in sources:
+        bad_rows = getattr(source, "bad_rows", None)  # sources that are no text have none
+        for reason, count in bad_rows.by_reason.items() if bad_rows else ():
+            total[reason] = total.get(reason, 0) + count
+    return total
+
+
+def source_sizes(vocabulary: "Vocabulary") -> dict[str, dict[str, int]]:
+    """Return what each source has of a vocabulary's n-grams, for JSON."""
+    by_source = zip(vocabulary.source_names, vocabulary.counts_by_source, strict=True)
+    return {
+        name: {"ngrams": int((counts > 0).sum()), "total": int(counts.sum())}
+        for name, counts in by_source
+    }
+
+
+def print_sources(vocabulary: "Vocabulary") -> None:
+    """Print what each source has of a vocabulary's n-grams, if sources have names."""
+    if not vocabulary.sources:
+        return
+    columns = ("source", "n-grams it has", "their total")
+    rows = [
+        (name, f"{sizes['ngrams']:,}", f"{sizes['total']:,}")
+        for name, sizes in source_sizes(vocabulary).items()
+    ]
+    console.print_table("Sources", columns, rows, right=columns[1:])

@@ -1,21 +1,28 @@
-"""Numbers as people type them.
+"""Options that several commands share, and the parsers of their values.
 
-In:  the text of an option.   Out: the number, or numbers with commas between; else why not, and how to write it.
-Does not know what range an option has, except where Typer was told one: the library says that.
+Typer reads most values. Numbers are read here (`parse_int`, `parse_float`, `parse_list`), so that
+the message for "0,5" or "1,000" says how to write it. Only the library knows which range a value
+may have, and says so itself.
 
-Options that several commands share, said once.
+Options that always come together are the fields of a dataclass (`TokenizerOptions`,
+`EngineOptions`): a command takes such a dataclass as one parameter, and `as_command` turns its
+fields into options.
 """
 
+import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from bayesgram.choices import FILE_PREFIX, NAMED_TOKENIZERS, EngineName, TokenizerKind
+from bayesgram.cli import console
 from bayesgram.errors import UsageError
 from bayesgram.privacy.unit import DEFAULT_UNIT
 
@@ -24,93 +31,158 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", int, float)
 
-DECIMAL = "a decimal is written with a point"
-PLAIN = "a number is written without separators"
-LARGEST = 18  # exponent of a whole number that is written with one
-_SEPARATED = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:([,.' \u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*")
+# --- Numbers ---
+
+USE_DECIMAL_POINT = "a decimal is written with a point"
+USE_NO_SEPARATORS = "a number is written without separators"
+MAX_EXPONENT = 18  # of a whole number that is written with one, such as 1e6: below 2**63
+_GROUPS_OF_THREE = re.compile(
+    r"[+-]?[1-9][0-9]{0,2}(?:([,.' \u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*"
+)
 _WITH_EXPONENT = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?[eE]\+?([0-9]{1,2})")
 
 
-class NotANumberError(ValueError):
-    """Why a text is no number, and what to write instead."""
+class NotANumberError(typer.BadParameter):
+    """A text that is no number; the message says what to write instead."""
 
 
-def whole(text: str) -> int:
-    """A whole number; 1e6 is one.
+def parse_int(text: str, *, minimum: int | None = None, plural: str | None = None) -> int:
+    """Parse a whole number; 1e6 is one.
 
-    >>> whole("1e6"), whole("1_000")
+    Args:
+        text: What was typed.
+        minimum: The smallest value that the option takes, if it has one.
+        plural: The option that takes several values, to be named if `text` has a comma.
+
+    >>> parse_int("1e6"), parse_int("1_000")
     (1000000, 1000)
     """
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
-        found = _WITH_EXPONENT.fullmatch(text.strip())
-    if found and int(found[1]) <= LARGEST and (value := Decimal(text)) == int(value):
-        return int(value)
-    raise NotANumberError(f"{text!r} is no whole number; {_next_step(text, int)}.")
+        match = _WITH_EXPONENT.fullmatch(text.strip())
+        if not match or int(match[1]) > MAX_EXPONENT or Decimal(text) != int(Decimal(text)):
+            raise NotANumberError(
+                f"{text!r} is no whole number; {_advice(text, int)}.{_point_to(plural, text)}"
+            ) from None
+        number = int(Decimal(text))
+    if minimum is not None and number < minimum:
+        raise typer.BadParameter(f"{text} is out of range; give a number from {minimum:,}.")
+    return number
 
 
-def real(text: str) -> float:
-    """Any number; which may be nan or infinite, since the library says what range it wants.
+def parse_float(text: str, *, plural: str | None = None) -> float:
+    """Parse any number. It may be nan or infinite: the library says which range it wants.
 
-    >>> real("0,5")
-    Traceback (most recent call last):
-    bayesgram.cli.options.NotANumberError: '0,5' is no number; a decimal is written with a point: 0.5.
+    Args:
+        text: What was typed.
+        plural: The option that takes several values, to be named if `text` has a comma.
+
+    >>> parse_float("0.5"), parse_float("1e-7")
+    (0.5, 1e-07)
     """
     try:
         return float(text)
     except ValueError:
-        raise NotANumberError(f"{text!r} is no number; {_next_step(text, float)}.") from None
-
-
-READERS: dict[Any, Callable[[str], float]] = {int: whole, float: real}
-
-
-def several(name: str, text: str, read: Callable[[str], Number], such_as: str) -> list[Number]:
-    """Numbers with commas between them, of the option that Python calls so."""
-    try:
-        return [read(part) for part in text.split(",")]
-    except NotANumberError:
-        kind = "whole numbers" if read is whole else "numbers"
-        raise UsageError(
-            f"{name}={text!r}: give {kind} separated by commas, such as {such_as}."
+        raise NotANumberError(
+            f"{text!r} is no number; {_advice(text, float)}.{_point_to(plural, text)}"
         ) from None
 
 
-def separated(text: str) -> str | None:
-    """The digits of a number in groups of three, such as 1,000; None where it is not.
+def parse_list(
+    option: str, text: str, parse: Callable[[str], Number], example: str
+) -> list[Number]:
+    """Parse numbers with commas between them.
 
-    >>> separated("1,000"), separated("1.000.000"), separated("1000")
+    Args:
+        option: The name of the option, for the message.
+        text: What was typed.
+        parse: `parse_int` or `parse_float`.
+        example: A value that is right, for the message.
+
+    >>> parse_list("--orders", "1,2,3", parse_int, "1,2,3")
+    [1, 2, 3]
+    """
+    try:
+        return [parse(part) for part in text.split(",")]
+    except NotANumberError:
+        kind = "whole numbers" if parse is parse_int else "numbers"
+        raise UsageError(
+            f"{option} {text!r}: give {kind} separated by commas, such as {example}."
+        ) from None
+
+
+def remove_separators(text: str) -> str | None:
+    """Return the digits of a number in groups of three, such as 1,000; None for any other text.
+
+    >>> remove_separators("1,000"), remove_separators("1.000.000"), remove_separators("1000")
     ('1000', '1000000', None)
     """
     text = text.strip()
-    return re.sub("[^0-9+-]", "", text) if _SEPARATED.fullmatch(text) else None
+    return re.sub("[^0-9+-]", "", text) if _GROUPS_OF_THREE.fullmatch(text) else None
 
 
-def _next_step(text: str, kind: type[float]) -> str:
+def _point_to(plural: str | None, text: str) -> str:
+    return f" Several are {plural} {text}." if plural and "," in text else ""
+
+
+def _advice(text: str, kind: type[float]) -> str:
+    """Say how to write what was probably meant."""
     text = text.strip()
-    number, percent, rest = (
-        text.rstrip("%").replace(",", ".", 1),
-        text.endswith("%"),
-        text.count(","),
-    )
-    digits = separated(text)
+    with_point = text.rstrip("%").replace(",", ".", 1)
+    digits = remove_separators(text)
     if digits:
-        comma = (
-            f" (or {number}, if the comma is a decimal point)"
-            if kind is float and rest == 1
-            else ""
-        )
-        return f"{PLAIN}: {digits}{comma}"
+        may_be_decimal = kind is float and text.count(",") == 1
+        comma = f" (or {with_point}, if the comma is a decimal point)" if may_be_decimal else ""
+        return f"{USE_NO_SEPARATORS}: {digits}{comma}"
     if kind is int:
         return "give one such as 3"
-    if percent and re.fullmatch(r"[0-9]+(\.[0-9]+)?", number):
-        return f"a share is written as a decimal: {(Decimal(number) / 100).normalize():f}"
-    if re.fullmatch(r"[+-]?[0-9]*\.[0-9]+(e[+-]?[0-9]+)?", number, re.IGNORECASE):
-        return f"{DECIMAL}: {number}"
+    if text.endswith("%") and re.fullmatch(r"[0-9]+(\.[0-9]+)?", with_point):
+        return f"a share is written as a decimal: {(Decimal(with_point) / 100).normalize():f}"
+    if re.fullmatch(r"[+-]?[0-9]*\.[0-9]+(e[+-]?[0-9]+)?", with_point, re.IGNORECASE):
+        return f"{USE_DECIMAL_POINT}: {with_point}"
     power = re.fullmatch(r"10(?:\^|\*\*)([+-]?[0-9]+)", text)
     return f"write 1e{power[1]}" if power else "give one such as 0.5"
 
+
+# --- Sizes ---
+
+_BYTES_OF_UNIT = {"K": 1e3, "M": 1e6, "G": 1e9}
+
+
+def parse_memory(text: str) -> int:
+    """Return the bytes of --memory: 500MB, 2GB and the like.
+
+    >>> parse_memory("2GB"), parse_memory("1.5gb"), parse_memory("100 MB")
+    (2000000000, 1500000000, 100000000)
+    """
+    size = _parse_bytes(text, "MG")
+    if not 1e8 <= size <= 1e13:
+        raise UsageError(f"--memory {text!r}: give a size from 100MB to 10000GB, such as 2GB.")
+    return int(size)
+
+
+def parse_file_size(option: str, text: str) -> int:
+    """Return the bytes that a file may have: 800KB, 10MB and the like.
+
+    >>> parse_file_size("--max-size", "10MB"), parse_file_size("--max-size", "1.5 kb")
+    (10000000, 1500)
+    """
+    size = _parse_bytes(text, "KMG")
+    if not 1e3 <= size <= 1e13:
+        raise UsageError(f"{option} {text!r}: give a size from 1KB to 10000GB, such as 10MB.")
+    return int(size)
+
+
+def _parse_bytes(text: str, units: str) -> float:
+    """Return a size in bytes; 0, which no option takes, if the text is no size."""
+    match = re.fullmatch(
+        rf"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([{units}])B?", text.strip(), re.IGNORECASE
+    )
+    return float(match[1]) * _BYTES_OF_UNIT[match[2].upper()] if match else 0
+
+
+# --- Options ---
 
 Public = Annotated[
     list[str],
@@ -151,7 +223,8 @@ SegmentNames = Annotated[
     typer.Option(
         "--segments",
         metavar="LIST",
-        help="The public list of segments for --by: names with commas, or a file with one on each line.",
+        help="The public list of segments for --by: names with commas, or a file with one on each"
+        " line.",
         show_default=False,
     ),
 ]
@@ -166,17 +239,22 @@ Output = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for machines.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="No progress and no notes; warnings and errors are still said."),
+]
 SkipBadRows = Annotated[
     bool,
     typer.Option(
         "--skip-bad-rows", help="Count and skip rows that can't be read, instead of stopping."
     ),
 ]
-TokenizerOption = Annotated[
+TokenizerName = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help=f"How text is cut (docs/text.md): {', '.join(NAMED_TOKENIZERS)} or {FILE_PREFIX}PATH, a tokenizer.json.",
+        help=f"How text is cut (docs/text.md): {', '.join(NAMED_TOKENIZERS)} or {FILE_PREFIX}PATH, a"
+        " tokenizer.json.",
         show_default="words",
     ),
 ]
@@ -189,11 +267,20 @@ KeepCase = Annotated[
     ),
 ]
 Epsilon = Annotated[
-    float | None, typer.Option(help="Required: ε, how much one user may show.", show_default=False)
+    float | None,
+    typer.Option(
+        parser=parse_float,
+        help="Required: ε, how much one user may show.",
+        show_default=False,
+    ),
 ]
 Delta = Annotated[
     float | None,
-    typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used"),
+    typer.Option(
+        parser=parse_float,
+        help="δ: far below 1/(number of users).",
+        show_default="1e-7 where it is used",
+    ),
 ]
 LedgerFile = Annotated[
     Path | None,
@@ -206,7 +293,8 @@ LedgerFile = Annotated[
 Unit = Annotated[
     str | None,
     typer.Option(
-        help='What one user id stands for, in your words, for the card and the ledger: "a user\'s week", "a post".',
+        help="What one user id stands for, in your words, for the card and the ledger: \"a user's"
+        ' week", "a post".',
         show_default=DEFAULT_UNIT,
     ),
 ]
@@ -215,6 +303,14 @@ DryRun = Annotated[
     typer.Option(
         "--dry-run",
         help="Check everything and say what would be charged; spend, draw and write nothing.",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        parser=parse_int,
+        help="Repeatable noise, for tests: not for publication.",
+        show_default=False,
     ),
 ]
 Memory = Annotated[
@@ -231,7 +327,7 @@ Master = Annotated[
 
 
 @dataclass(frozen=True)
-class Work:
+class EngineOptions:
     """Where text is counted, and in how much memory."""
 
     memory: Memory = "1GB"
@@ -239,78 +335,142 @@ class Work:
     master: Master = None
 
     @property
-    def room(self) -> int:
-        """Bytes."""
-        return memory(self.memory)
+    def memory_bytes(self) -> int:
+        """The value of --memory in bytes.
+
+        Raises:
+            UsageError: If it is no size.
+        """
+        return parse_memory(self.memory)
+
+
+LOCAL = EngineOptions()
 
 
 @dataclass(frozen=True)
-class Cut:
-    """How text is cut, where that is said."""
+class TokenizerOptions:
+    """How text is cut into tokens."""
 
-    tokenizer: TokenizerOption = None
+    tokenizer_name: TokenizerName = None
     keep_case: KeepCase = None
 
     @property
-    def named(self) -> "Tokenizer":
-        """The tokenizer that the options name, or the usual one."""
-        return tokenizer(self.tokenizer, keep_case=self.keep_case)
+    def is_given(self) -> bool:
+        """Whether any of the options was typed."""
+        return self.tokenizer_name is not None or self.keep_case is not None
 
     @property
-    def stated(self) -> "Tokenizer | None":
-        """The same, where anything is said."""
-        return None if self.tokenizer is None and self.keep_case is None else self.named
+    def tokenizer(self) -> "Tokenizer":
+        """The tokenizer that the options name, or the default one."""
+        return load_tokenizer(self.tokenizer_name, keep_case=self.keep_case)
+
+    @property
+    def tokenizer_if_given(self) -> "Tokenizer | None":
+        """The tokenizer that the options name; None if none was typed."""
+        return self.tokenizer if self.is_given else None
 
 
-HERE, AS_USUAL = Work(), Cut()
-Seed = Annotated[
-    int | None,
-    typer.Option(help="Repeatable noise, for tests: not for publication.", show_default=False),
-]
+DEFAULTS = TokenizerOptions()
 
 
-def memory(text: str) -> int:
-    """Bytes, from 500MB, 2GB and the like.
+def load_tokenizer(name: str | None, *, keep_case: bool | None = None) -> "Tokenizer":
+    """Return the tokenizer with a name, or that of a file.
 
-    >>> memory("2GB"), memory("1.5gb"), memory("100 MB")
-    (2000000000, 1500000000, 100000000)
+    Args:
+        name: A tokenizer's name, or `file:PATH`; None for the default, which cuts into words.
+        keep_case: Whether case matters; None for the tokenizer's default.
     """
-    found = _bytes(text, "MG")
-    if not 1e8 <= found <= 1e13:
-        raise UsageError(f"memory={text!r}: give a size from 100MB to 10000GB, such as 2GB.")
-    return int(found)
-
-
-def size(name: str, text: str) -> int:
-    """The bytes that a file may have, from 800KB, 10MB and the like.
-
-    >>> size("max_size", "10MB"), size("max size", "1.5 kb")
-    (10000000, 1500)
-    """
-    found = _bytes(text, "KMG")
-    if not 1e3 <= found <= 1e13:
-        raise UsageError(f"{name}={text!r}: give a size from 1KB to 10000GB, such as 10MB.")
-    return int(found)
-
-
-def _bytes(text: str, units: str) -> float:
-    """A size as a number; 0 if it is none."""
-    found = re.fullmatch(rf"([0-9.]+)\s*([{units}])B?", text.strip(), re.IGNORECASE)
-    try:
-        return float(found[1]) * {"K": 1e3, "M": 1e6, "G": 1e9}[found[2].upper()] if found else 0
-    except ValueError:
-        return 0
-
-
-def tokenizer(kind: str | None, *, keep_case: bool | None) -> "Tokenizer":
-    """The tokenizer that the options name."""
     from bayesgram.text.tokenizer import Tokenizer
 
-    if kind is not None and kind.startswith(FILE_PREFIX):
+    if name is not None and name.startswith(FILE_PREFIX):
         if keep_case is not None:
             raise UsageError(
-                "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."
+                "--tokenizer file: the file itself says whether case matters; leave --keep-case and"
+                " --lower-case out."
             )
-        return Tokenizer.from_file(kind.removeprefix(FILE_PREFIX))
-    named: Any = kind or TokenizerKind.WORDS  # it may be none; then that is said
-    return Tokenizer(named, lowercase=None if keep_case is None else not keep_case)
+        return Tokenizer.from_file(name.removeprefix(FILE_PREFIX))
+    # An unknown name is refused by `Tokenizer` itself.
+    kind: Any = name or TokenizerKind.WORDS
+    return Tokenizer(kind, lowercase=None if keep_case is None else not keep_case)
+
+
+# --- From functions to commands ---
+
+
+def as_command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function as Typer takes it: each field of a dataclass an option, and --quiet last.
+
+    Example: `def count(vocab: Vocab, tokenizer: TokenizerOptions = DEFAULTS)` becomes a function
+    with the parameters `vocab`, `tokenizer_name`, `keep_case` and `quiet`.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+
+    @wraps(function)
+    def command(*, quiet: bool, **values: Any) -> None:  # noqa: ANN401 - those of the function
+        console.set_quiet(quiet)
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        function(**values)
+
+    parameters = [*_spread(inspect.signature(function), groups)]
+    parameters.append(
+        inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    )
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {
+        parameter.name: hints.get(parameter.name, parameter.annotation) for parameter in parameters
+    }
+    return command
+
+
+def _spread(signature: inspect.Signature, groups: dict[str, Any]) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of a function, with the fields of a dataclass in its place."""
+    for parameter in signature.parameters.values():
+        if parameter.name not in groups:
+            yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            continue
+        group = groups[parameter.name]
+        hints = get_type_hints(group, include_extras=True)
+        for field in fields(group):
+            yield inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=hints[field.name],
+            )
+
+
+# --- The command as it was typed ---
+
+
+def typed_command(context: typer.Context) -> str:
+    """Return the command that is running as it was typed, for the card.
+
+    Arguments are as they are and options by their long name, both in the order of the help, quoted
+    so that a shell reads them back the same. Nothing is added that was not typed: no defaults, no
+    working directory, no absolute paths.
+
+    Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --output out
+    """
+    words = ["bayesgram", context.info_name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        if parameter.param_type_name == "argument":
+            words += map(_as_word, value if isinstance(value, list | tuple) else [value])
+        elif isinstance(value, bool):
+            words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        else:
+            words += [parameter.opts[0], _as_word(value)]
+    return shlex.join(words)
+
+
+def _as_word(value: object) -> str:
+    """Return a path, number or choice as a person would type it."""
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(getattr(value, "value", value))

@@ -6,45 +6,53 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.cli import console, options
-from bayesgram.cli.evaluate import check_picture, save_picture
+from bayesgram.cli import console, options, plots
+from bayesgram.cli.options import parse_float, parse_int
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.planning.plan import Plan, Row
 
-COLUMNS = (
-    "KL: from what people write to the release, 0 is perfect. closed: of the distance that public text has. known: the"
-    " share of what people write that the release would call known within a factor of 2: the roughest of these numbers."
-    " clipped: users who write more than counts in full."
+DEFINITIONS = (
+    "KL: from what people write to the release, 0 is perfect. closed: of the distance that public"
+    " text has. known: the share of what people write that the release would call known within a"
+    " factor of 2: the roughest of these numbers. clipped: users who write more than counts in"
+    " full."
 )
-PEOPLE = "Assumed of the people"
+PEOPLE_PANEL = "Assumed of the people"  # a heading in --help
 Users = Annotated[
     int,
     typer.Option(
+        parser=parse_int,
         help="How many people write: a public round figure.",
-        rich_help_panel=PEOPLE,
+        rich_help_panel=PEOPLE_PANEL,
         show_default=False,
     ),
 ]
 NgramsAUser = Annotated[
     float,
     typer.Option(
-        help="N-grams of the vocabulary that a user writes, on average.", rich_help_panel=PEOPLE
+        parser=parse_float,
+        help="N-grams of the vocabulary that a user writes, on average.",
+        rich_help_panel=PEOPLE_PANEL,
     ),
 ]
 Unevenness = Annotated[
     float,
     typer.Option(
-        help="0: all write the same; 0.6: rather evenly; 1.2: some little, some a lot; 2: a few very much.",
-        rich_help_panel=PEOPLE,
+        parser=parse_float,
+        help="0: all write the same; 0.6: rather evenly; 1.2: some little, some a lot; 2: a few"
+        " very much.",
+        rich_help_panel=PEOPLE_PANEL,
     ),
 ]
 Difference = Annotated[
     float,
     typer.Option(
-        help="Of their text from public text. 0.6: close; 1.2: somewhat; 1.8: as Reddit from Wikipedia; 2.6: very.",
-        rich_help_panel=PEOPLE,
+        parser=parse_float,
+        help="Of their text from public text. 0.6: close; 1.2: somewhat; 1.8: as Reddit from"
+        " Wikipedia; 2.6: very.",
+        rich_help_panel=PEOPLE_PANEL,
     ),
 ]
 
@@ -57,28 +65,35 @@ def plan(
         typer.Option(help="ε to plan with, comma-separated.", show_default="0.1,0.2,0.5,1,2"),
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="δ.", show_default="1e-7, or the ledger's")
+        float | None,
+        typer.Option(parser=parse_float, help="δ.", show_default="1e-7, or the ledger's"),
     ] = None,
     kl: Annotated[
-        float | None, typer.Option(help="Find the ε that reaches this KL.", show_default=False)
+        float | None,
+        typer.Option(
+            parser=parse_float, help="Find the ε that reaches this KL.", show_default=False
+        ),
     ] = None,
     known: Annotated[
         str | None,
         typer.Option(
-            help="Find the ε at which this much of what people write is known within a factor of 2, such as 80%.",
+            help="Find the ε at which this much of what people write is known within a factor of 2,"
+            " such as 80%.",
             show_default=False,
         ),
     ] = None,
     releases: Annotated[
         int,
         typer.Option(
-            help="So many releases share ε, as a ledger composes them: 52 for a week each."
+            parser=parse_int,
+            help="So many releases share ε, as a ledger composes them: 52 for a week each.",
         ),
     ] = 1,
     segments: Annotated[
         int,
         typer.Option(
-            help="The people are in so many segments within one budget: plan an average one."
+            parser=parse_int,
+            help="The people are in so many segments within one budget: plan an average one.",
         ),
     ] = 1,
     ledger: Annotated[
@@ -90,6 +105,7 @@ def plan(
     size: Annotated[
         int | None,
         typer.Option(
+            parser=parse_int,
             help="Plan with the most frequent n-grams of each order.",
             show_default="all, up to 100,000 of an order",
         ),
@@ -97,7 +113,9 @@ def plan(
     draws: Annotated[
         int | None,
         typer.Option(
-            help="Simulated releases for each ε.", show_default="3; 1 above 20,000 n-grams"
+            parser=parse_int,
+            help="Simulated releases for each ε.",
+            show_default="3; 1 above 20,000 n-grams",
         ),
     ] = None,
     ngrams_a_user: NgramsAUser = 8.0,
@@ -118,19 +136,20 @@ def plan(
 
     Example: bayesgram plan --vocab vocab.parquet --users 1000000 --releases 52
     """
-    from bayesgram.planning.plan import plan as make
+    from bayesgram.planning.plan import plan as simulate
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.public.vocabulary import Vocabulary
 
     if kl is not None and known is not None:
         raise UsageError("--kl and --known: give one of them; each has an ε of its own.")
-    epsilons, share = _epsilons(epsilon), _share(known)
+    epsilons = _parse_epsilons(epsilon)
+    known_share = _parse_share(known)
     if plot is not None:
-        check_picture(plot, force=force, inputs=[str(vocab)])
-    book = None if ledger is None else Ledger.open(ledger)
+        plots.check_plot(plot, force=force, inputs=[str(vocab)])
+    open_ledger = None if ledger is None else Ledger.open(ledger)
     vocabulary = Vocabulary.load(vocab)
     with console.step("Simulating releases"):
-        made = make(
+        simulated = simulate(
             vocabulary,
             users=users,
             ngrams_a_user=ngrams_a_user,
@@ -139,71 +158,71 @@ def plan(
             epsilon=epsilons,
             delta=delta,
             kl=kl,
-            known=share,
+            known=known_share,
             releases=releases,
             segments=segments,
-            ledger=book,
+            ledger=open_ledger,
             size=size,
             draws=draws,
         )
     if plot is not None:
-        _draw(made, plot, force=force)
+        from bayesgram.reports import pictures
+
+        plots.save_plot(lambda: pictures.planned(simulated), plot, force=force)
     if json:
-        console.print_json(made.to_json())
+        console.print_json(simulated.to_json())
     else:
-        show(made)
+        print_plan(simulated)
 
 
-def show(made: "Plan") -> None:
-    """The table, the answer and what must be said of them."""
-    cells = [_cells(row, made) for row in made.rows]
+def print_plan(simulated: "Plan") -> None:
+    """Print the table of a plan, its answer, and notes and warnings about both."""
+    cells = [_cells(row, simulated) for row in simulated.rows]
     columns = list(cells[0])
-    title = f"What to expect (simulated); public text alone: KL {made.rows[0].public_kl:.3g}"
+    public_kl = simulated.rows[0].public_kl
+    title = f"What to expect (simulated); public text alone: KL {public_kl:.3g}"
     console.print_table(title, columns, [list(row.values()) for row in cells], right=columns)
-    console.say(COLUMNS)
-    for line in [made.answer, *made.notes, *(f"warning: {warning}" for warning in made.warnings)]:
+    console.print_note(DEFINITIONS)
+    warnings = [f"warning: {warning}" for warning in simulated.warnings]
+    for line in [simulated.answer, *simulated.notes, *warnings]:
         if line:
             console.write_wrapped(line)
 
 
-def _cells(row: "Row", made: "Plan") -> dict[str, str]:
-    """A row of the table: 80 columns have room for all of it."""
-    return {
-        "ε": f"{'→ ' if row.epsilon == made.epsilon else ''}{row.epsilon:g}",
-        **({"ε each": f"{row.each:g}"} if made.releases > 1 else {}),
-        "KL": f"{row.kl:.3g}",
-        **({"simulated": f"{row.kl_low:.2g} – {row.kl_high:.2g}"} if made.draws > 1 else {}),
-        "closed": f"{row.closed:.0%}",
-        "known": f"{row.known:.0%}",
-        "clipped": f"{row.clipped:.0%}",
-    }
+def _cells(row: "Row", simulated: "Plan") -> dict[str, str]:
+    """Return a row of the table by its columns, all of which fit into a terminal of 80 columns."""
+    cells = {"ε": f"{'→ ' if row.epsilon == simulated.epsilon else ''}{row.epsilon:g}"}
+    if simulated.releases > 1:
+        cells["ε each"] = f"{row.each:g}"
+    cells["KL"] = f"{row.kl:.3g}"
+    if simulated.draws > 1:
+        cells["simulated"] = f"{row.kl_low:.2g} – {row.kl_high:.2g}"
+    cells["closed"] = f"{row.closed:.0%}"
+    cells["known"] = f"{row.known:.0%}"
+    cells["clipped"] = f"{row.clipped:.0%}"
+    return cells
 
 
-def _draw(made: "Plan", plot: Path, *, force: bool) -> None:
-    from bayesgram.reports import pictures
-
-    save_picture(lambda: pictures.planned(made), plot, force=force)
-
-
-def _epsilons(text: str | None) -> list[float] | None:
-    """Numbers with commas between them; 0,5 is no way to write one half."""
+def _parse_epsilons(text: str | None) -> list[float] | None:
+    """Parse numbers with commas between them; refuse 0,5 for one half."""
     if text is None:
         return None
-    found = options.several("epsilon", text, options.real, "0.1,0.2,1")
-    if 0 in found and len(found) > 1:
+    epsilons = options.parse_list("--epsilon", text, parse_float, "0.1,0.2,1")
+    if 0 in epsilons and len(epsilons) > 1:
+        example = text.replace(",", ".") if re.fullmatch(r"0,[0-9]+", text) else "0.5"
         raise UsageError(
-            f"--epsilon {text}: commas separate several values, and ε = 0 is none; {options.DECIMAL}"
-            f" ({'.'.join(text.split(',')) if re.fullmatch(r'0,[0-9]+', text) else '0.5'})."
+            f"--epsilon {text}: commas separate several values, and ε = 0 is none;"
+            f" {options.USE_DECIMAL_POINT} ({example})."
         )
-    return found
+    return epsilons
 
 
-def _share(text: str | None) -> float | None:
-    """80% or 0.8."""
+def _parse_share(text: str | None) -> float | None:
+    """Parse 80% or 0.8."""
     if text is None:
         return None
-    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(%?)", text.strip())
-    share = float(found[1]) / (100 if found[2] else 1) if found else 0.0
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(%?)", text.strip())
+    share = float(match[1]) / (100 if match[2] else 1) if match else 0.0
     if not 0 < share < 1:
         raise UsageError(
             f"--known {text}: give a share above 0% and below 100%, such as 80% or 0.8."

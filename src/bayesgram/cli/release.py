@@ -1,11 +1,9 @@
-"""What `release` and `infer` say of each segment, where there are some.
+"""bayesgram release and bayesgram infer: publish a distribution, and infer it anew at no cost.
 
---dry-run: what a command would claim and charge, and what could be expected of it. Nothing here is private.
-
-bayesgram release, tune and sensitivity: what goes through a door, and what a door would need.
+Also what a --dry-run says, which `discover` shares.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.choices import EngineName, MechanismName
-from bayesgram.cli import console, mechanisms, options, spark
-from bayesgram.cli.typed import typed_command
+from bayesgram.cli import console, engines, mechanism_options, options
+from bayesgram.cli.budget_notice import BudgetNotice
 
 if TYPE_CHECKING:
     from bayesgram.mechanisms.base import Mechanism
@@ -29,134 +27,7 @@ if TYPE_CHECKING:
     from bayesgram.releases.release import Release
     from bayesgram.releases.segmented import SegmentedRelease
 
-
-def segments_told(made: "Release | SegmentedRelease", output: Path) -> dict[str, Any]:
-    """For machines: the folder of each segment, and its card."""
-    return (
-        {"segments": found}
-        if (
-            found := {
-                name: {"output": str(output / name), "card": one.card.to_json()}
-                for name, one in _segments_of(made).items()
-            }
-        )
-        else {}
-    )
-
-
-def show_segments(made: "Release | SegmentedRelease") -> None:
-    """Each segment's share of what people write, from noisy counts, and which model its answer is from."""
-    rows = [
-        (name, f"{100 * [*one.card.details['share'].values()][-1]:.2f}%", one.card.details["model"])
-        for name, one in _segments_of(made).items()
-    ]
-    if rows:
-        console.print_table(
-            "Segments", ("folder", "share (noisy)", "model"), rows, right=("share (noisy)",)
-        )
-
-
-def _segments_of(made: "Release | SegmentedRelease") -> "dict[str, Release]":
-    """By name, without that of all people; none where it is not by segment."""
-    from bayesgram.releases.segmented import SegmentedRelease
-
-    if not isinstance(made, SegmentedRelease):
-        return {}
-    return {name: one for name, one in made.items() if one is not made.all}
-
-
-USERS = 1_000_000  # assumed where nobody says how many there are: how many there are is private
-FEWEST = 100  # users of a plan
-NOTHING = "dry run: everything was checked; nothing was spent, drawn or written."
-
-
-def show(
-    checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None, *, json: bool
-) -> None:
-    """What a release would cost, and a plan of it by public numbers."""
-    planned = _plan(checked, vocabulary, expected_users)
-    if json:
-        console.print_json(
-            {**checked.to_json(), "plan": None if planned is None else planned.to_json()}
-        )
-        return
-    claim = (
-        "no ε"
-        if checked.epsilon is None
-        else f"ε = {checked.epsilon:g}, δ = {checked.delta or 0:g}"
-    )
-    claimed = f"{claim} for {checked.unit} ({checked.guarantee})"
-    told = {"mechanism": checked.mechanism, "claim": claimed, "unit": checked.unit}
-    told |= {} if checked.spend is None else {"charge": _charge(checked.spend)}
-    if checked.ledger is not None and checked.left is not None:
-        told |= {
-            "ledger": f"{checked.ledger.population}: {checked.ledger.left()}",
-            "left_then": _left(checked.left),
-        }
-    console.report(told, json=False)
-    _show_plan(planned, expected_users)
-    console.say(NOTHING)
-
-
-def show_discovery(
-    mechanism: "DiscoveryMechanism", ledger: "Ledger | None", unit: str, label: str, *, json: bool
-) -> None:
-    """Noise and level of a discovery, and what it would cost."""
-    threshold, budget = mechanism.threshold, mechanism.budget
-    told: dict[str, Any] = {
-        "mechanism": mechanism.name,
-        "claim": f"ε = {budget.epsilon:g}, δ = {budget.delta:g} ({label})",
-        "unit": unit,
-        "noise_multiplier": threshold.multiplier,
-        "threshold": threshold.level,
-        "failure_probability": threshold.failure,
-        "rounds": mechanism.settings.rounds,
-    }
-    spend = {**vars(threshold.spend), "mu_squared": threshold.spend.mu_squared}
-    population = {} if ledger is None else {"ledger": ledger.population}
-    if json:
-        console.print_json({"dry_run": True, **told, **population, "spend": spend})
-        return
-    console.report({**told, **population, "charge": _charge(threshold.spend)}, json=False)
-    console.say(NOTHING)
-
-
-def _plan(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None) -> "Plan | None":
-    """Only of the mechanism that plans are made for."""
-    from bayesgram.planning.plan import plan
-
-    users = USERS if expected_users is None else expected_users
-    if checked.mechanism != "posterior" or checked.epsilon is None or users < FEWEST:
-        return None
-    with console.step("Simulating a release"):
-        return plan(vocabulary, users=users, epsilon=checked.epsilon, delta=checked.delta)
-
-
-def _show_plan(planned: "Plan | None", expected_users: int | None) -> None:
-    from bayesgram.cli import plan
-
-    if planned is None:
-        return
-    if expected_users is None:
-        console.say(
-            f"note: {USERS:,} users are assumed; say how many, roughly, with --expected-users."
-        )
-    plan.show(planned)
-
-
-def _charge(spend: "Spend") -> str:
-    parts = {"μ²": spend.mu_squared, "1/σ²": spend.inverse_variance, "pure ε": spend.pure_epsilon}
-    parts |= {"failure probability": spend.failure}
-    return ", ".join(f"{name} = {value:.6g}" for name, value in parts.items() if value)
-
-
-def _left(left: tuple[float, float]) -> str:
-    gaussian, pure = left
-    return (
-        f"ε = {gaussian:g} for a Gaussian release, or {pure:g} for a pure-ε one"
-        if gaussian or pure
-        else "nothing"
-    )
+# --- release ---
 
 
 def release(
@@ -169,13 +40,14 @@ def release(
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
-    expected_users: mechanisms.ExpectedUsers = None,
+    expected_users: mechanism_options.ExpectedUsers = None,
     seed: options.Seed = None,
     ledger: options.LedgerFile = None,
     previous: Annotated[
         Path | None,
         typer.Option(
-            help="A release that this one follows: its prior, at no cost (docs/howto, publish every week).",
+            help="A release that this one follows: its prior, at no cost (docs/howto, publish"
+            " every week).",
             show_default=False,
         ),
     ] = None,
@@ -185,13 +57,14 @@ def release(
     master: options.Master = None,
     force: options.Force = False,
     json: options.Json = False,
-    mechanism_options: mechanisms.MechanismOptions = mechanisms.NOT_GIVEN,
-    tune: mechanisms.Tune = False,
-    grid: mechanisms.GridOptions = mechanisms.NO_GRID,
+    settings: mechanism_options.MechanismOptions = mechanism_options.NO_OPTIONS,
+    tune: mechanism_options.Tune = False,
+    grid: mechanism_options.GridOptions = mechanism_options.NO_GRID,
 ) -> None:
     """Release a distribution over the vocabulary, with a card that says what it is worth.
 
-    Counts by segment (`bayesgram count --by`) give a folder for all people and one for each segment, in one budget.
+    Counts by segment (`bayesgram count --by`) give a folder for all people and one for each
+    segment, in one budget.
 
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
@@ -202,193 +75,304 @@ def release(
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.private.counts_io import read_segments
     from bayesgram.releases.release import CONTENTS
-    from bayesgram.releases.segmented import SegmentedRelease, contents_of
+    from bayesgram.releases.segmented import folder_contents
 
+    # Whatever can't be right is refused before any private data is read.
     segments = read_segments(counts)
-    contents = CONTENTS if segments is None else contents_of(segments)
-    check_writable(
-        output,
-        force=force,
-        contents=contents,
-        inputs=[counts, vocab, *([previous] if previous else [])],
-    )
+    contents = CONTENTS if segments is None else folder_contents(segments)
+    inputs = [counts, vocab, *([previous] if previous else [])]
+    check_writable(output, force=force, contents=contents, inputs=inputs)
     base.Randomness.make(seed)
-    budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
-    chosen = mechanisms.mechanism_of(
-        mechanism,
-        expected_users=expected_users,
-        tune=tune or None,
-        **vars(mechanism_options),
-        **vars(grid),
+    budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
+    first_mechanism = mechanism_options.make_mechanism(
+        mechanism, settings, expected_users=expected_users, tune=tune, grid=grid
     )
-    chosen = chosen.after(previous)
-    chosen.check_budget(budget)  # what won't do is refused before anything is read
-    told_unit = DEFAULT_UNIT if unit is None else check_unit(unit)
-    with _opened(counts, vocab, chosen, engine, master) as (
+    chosen = first_mechanism.after(previous)
+    chosen.check_budget(budget)
+    checked_unit = DEFAULT_UNIT if unit is None else check_unit(unit)
+    with _open_counts(counts, vocab, chosen, engine, master) as (
         user_counts,
         vocabulary,
         mechanism_used,
     ):
-        book = None if ledger is None else Ledger.open(ledger)
-        if book is not None:
-            book.check_unit(told_unit)
+        open_ledger = None if ledger is None else Ledger.open(ledger)
+        if open_ledger is not None:
+            open_ledger.check_unit(checked_unit)
         if dry_run:
             base.Output.of(output, vocabulary, user_counts, force=force).check()
             checked = check_only(
-                user_counts, vocabulary, mechanism_used, budget, seed=seed, ledger=book, unit=unit
+                user_counts,
+                vocabulary,
+                mechanism_used,
+                budget,
+                seed=seed,
+                ledger=open_ledger,
+                unit=unit,
             )
-            show(checked, vocabulary, expected_users, json=json)
+            print_dry_run(checked, vocabulary, expected_users, json=json)
             return
-        charged = None if ledger is None else console.begin(ledger, budget, output)
-        with console.progress(f"Releasing by {mechanism}") as tell:
+        notice = None if ledger is None else BudgetNotice.open(ledger, budget, output)
+        with console.progress(f"Releasing by {mechanism}") as show_progress:
             made = base.release(
                 user_counts,
                 vocabulary,
                 chosen,
                 budget,
                 seed=seed,
-                ledger=book,
+                ledger=open_ledger,
                 output=output,
                 force=force,
                 unit=unit,
                 expected_users=expected_users,
-                command=typed_command(context),
-                on_reserved=None if charged is None else charged.reserved,
-                on_progress=tell,
+                command=options.typed_command(context),
+                on_reserved=None if notice is None else notice.set_entry,
+                on_progress=show_progress,
             )
-    console.done()
-    whole = made.all if isinstance(made, SegmentedRelease) else made
-    if json:
-        console.print_json(
-            {"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)}
-        )
-        return
-    console.write(f"{whole.card}\nWritten to: {output}")
-    show_segments(made)
-    _draw_norms(whole.card)
+    BudgetNotice.close()
+    _print_release(made, output, json=json)
+    if not json:
+        _draw_norms(_all_people(made).card)
 
 
 @contextmanager
-def _opened(
+def _open_counts(
     counts: Path, vocab: Path, chosen: "Mechanism", engine: EngineName, master: str | None
 ) -> "Iterator[tuple[PrivateCounts | SegmentedCounts, Vocabulary, Any]]":
-    """The private counts, by segment or not, the vocabulary they are over, and the door for them."""
+    """Yield the private counts, by segment or not, their vocabulary, and the mechanism for them."""
     from bayesgram.private.counts_io import read_segments
 
     segments = read_segments(counts)
     if segments is not None:
-        mechanism_used = chosen.by_segment(segments)
-        spark.refuse_segments(engine, master, segments.by)
-        yield *mechanisms.read_by_segment(counts, vocab), mechanism_used
+        mechanism_by_segment = chosen.by_segment(segments)
+        engines.refuse_segments_on_spark(engine, master, segments.by)
+        user_counts, vocabulary = mechanism_options.open_counts_by_segment(counts, vocab)
+        yield user_counts, vocabulary, mechanism_by_segment
         return
-    clips_once = chosen.name.startswith(
-        MechanismName.PAPER
-    )  # it asks often, and would clip everybody each time
-    with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (
-        user_counts,
-        vocabulary,
-    ):
-        yield user_counts, vocabulary, chosen
+    # The paper's mechanism reads counts often, and would clip every user's each time.
+    in_memory = chosen.name.startswith(MechanismName.PAPER)
+    with engines.open_counts(counts, vocab, engine, master, in_memory=in_memory) as opened:
+        yield *opened, chosen
+
+
+# --- infer ---
+
+
+def infer(
+    context: typer.Context,
+    release: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RELEASE",
+            help="A release folder with measured.parquet, or a folder of them by segment.",
+            show_default=False,
+        ),
+    ],
+    vocab: options.Vocab,
+    output: options.Output,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Infer once more from the noisy measurements of a release, with other public text as prior.
+
+    Costs nothing.
+
+    N-grams are matched by their text: those that were not measured stand as public text has them,
+    moved by their words.
+
+    Example: bayesgram infer out --vocab other.parquet -o out-2
+    """
+    from bayesgram.inference import reinfer
+    from bayesgram.io.atomic import check_writable
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.releases.previous import PreviousSegmentedRelease, open_previous
+    from bayesgram.releases.release import CONTENTS, max_release_bytes
+    from bayesgram.releases.segmented import folder_contents
+
+    previous = open_previous(release)
+    contents: Sequence[str] = CONTENTS
+    folder_count = 1
+    if isinstance(previous, PreviousSegmentedRelease):
+        contents = folder_contents(previous.segments)
+        folder_count = 1 + len(previous.segments)
+    check_writable(output, force=force, contents=contents, inputs=[release, vocab])
+    vocabulary = Vocabulary.load(vocab)
+    largest_bytes = folder_count * max_release_bytes(vocabulary.ngrams)
+    check_writable(output, force=force, contents=contents, required_bytes=largest_bytes)
+    with console.step("Inferring"):
+        made = reinfer.infer(release, vocabulary).with_card_values(
+            command=options.typed_command(context)
+        )
+    made.save(output, force=force)
+    _print_release(made, output, json=json)
+
+
+# --- What was released ---
+
+
+def _print_release(made: "Release | SegmentedRelease", output: Path, *, json: bool) -> None:
+    """Print the card of a release, and each segment's share and model where there are segments."""
+    card = _all_people(made).card
+    segments = _releases_by_segment(made)
+    if json:
+        document: dict[str, Any] = {"output": str(output), "card": card.to_json()}
+        if segments:
+            document["segments"] = {
+                name: {"output": str(output / name), "card": segment.card.to_json()}
+                for name, segment in segments.items()
+            }
+        console.print_json(document)
+        return
+    console.write(f"{card}\nWritten to: {output}")
+    if segments:
+        columns = ("folder", "share (noisy)", "model")
+        rows = [
+            (name, _share(segment.card), segment.card.details["model"])
+            for name, segment in segments.items()
+        ]
+        console.print_table("Segments", columns, rows, right=("share (noisy)",))
+
+
+def _share(card: "Card") -> str:
+    """Return a segment's share of what people write, from noisy counts of the longest n-grams."""
+    return f"{100 * [*card.details['share'].values()][-1]:.2f}%"
+
+
+def _all_people(made: "Release | SegmentedRelease") -> "Release":
+    from bayesgram.releases.segmented import SegmentedRelease
+
+    return made.all if isinstance(made, SegmentedRelease) else made
+
+
+def _releases_by_segment(made: "Release | SegmentedRelease") -> "dict[str, Release]":
+    """Return the release of each segment, without that of all people; none if not by segment."""
+    from bayesgram.releases.segmented import SegmentedRelease
+
+    if not isinstance(made, SegmentedRelease):
+        return {}
+    return {name: segment for name, segment in made.items() if segment is not made.all}
 
 
 def _draw_norms(card: "Card") -> None:
-    """Bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.releases.card import norm_bins
+    """Draw bars on standard error: how much users write, and from where on they are clipped."""
+    from bayesgram.releases.card import norm_histogram
 
-    bins = norm_bins(card)
+    bins = norm_histogram(card)
     if bins:
-        console.say("Users by the norm of their counts (noisy; ░ clipped):")
-    most = max((found.users for found in bins), default=1.0)
-    for found in bins:
-        bar = ("░" if found.clipped else "█") * round(40 * max(found.users, 0) / most)
-        console.say(f"{found.low:8.2f} – {found.high:<8.2f} {bar} {max(found.users, 0):,.0f}")
+        console.print_note("Users by the norm of their counts (noisy; ░ clipped):")
+    largest = max((norm_bin.users for norm_bin in bins), default=1.0)
+    for norm_bin in bins:
+        users = max(norm_bin.users, 0)
+        bar = ("░" if norm_bin.clipped else "█") * round(40 * users / largest)
+        console.print_note(f"{norm_bin.low:8.2f} – {norm_bin.high:<8.2f} {bar} {users:,.0f}")
 
 
-def tune(
-    counts: options.Counts,
-    vocab: options.Vocab,
-    epsilon: Annotated[
-        float, typer.Option(help="ε spent on the choice alone.", show_default=False)
-    ],
-    seed: options.Seed = None,
-    json: options.Json = False,
-    expected_users: mechanisms.ExpectedUsers = None,
-    max_count: mechanisms.MaxCount = None,
-    max_total: mechanisms.MaxTotal = None,
-    sensitivity: mechanisms.SensitivityOption = None,
-    grid: mechanisms.GridOptions = mechanisms.NO_GRID,
+# --- --dry-run: what a command would claim and charge, from public numbers alone ---
+
+ASSUMED_USERS = 1_000_000  # where nobody says how many there are: the exact number is private
+MIN_PLANNED_USERS = 100  # that `plan` takes
+NOTHING_SPENT = "dry run: everything was checked; nothing was spent, drawn or written."
+
+
+def print_dry_run(
+    checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None, *, json: bool
 ) -> None:
-    """Choose S and ρ of the paper's mechanism by Algorithm 2: noisy scores on 10% of the users.
+    """Print what a release would claim and cost, and a simulation of it by public numbers.
 
-    The choice is EMPIRICAL, as the paper's mechanism is. `release --tune` does this and releases, in one ε.
-
-    Example: bayesgram tune counts --vocab vocab.parquet --epsilon 0.1
+    Args:
+        checked: The claim, and what the ledger would be charged.
+        vocabulary: The public text that is simulated with.
+        expected_users: A public round figure; a million is assumed if there is none.
+        json: Whether to print one JSON document.
     """
-    from bayesgram.mechanisms.base import Randomness
-    from bayesgram.paper import algorithm_2
-    from bayesgram.paper.algorithm_1 import Paper
-    from bayesgram.privacy.budget import Budget
-
-    Budget(epsilon)
-    chance = Randomness.make(seed)
-    paper = mechanisms.paper_of(
-        expected_users, max_count=max_count, max_total=max_total, sensitivity=sensitivity
-    )
-    settings = mechanisms.grid_of(**vars(grid))
-    user_counts, vocabulary = mechanisms.load(counts, vocab)
-    with console.step(f"Scoring {len(settings.slopes) * len(settings.rhos)} settings"):
-        chosen: Paper = algorithm_2.tune(
-            user_counts, vocabulary, epsilon, chance, paper=paper, grid=settings
-        ).paper
-    console.report(
-        {
-            "slope": chosen.slope,
-            "rho": chosen.rho,
-            "epsilon": epsilon,
-            "guarantee": chosen.guarantee.name,
-            "next": f"bayesgram release {counts} --vocab {vocab} --mechanism paper --max-count {chosen.max_count}"
-            f" --max-total {chosen.max_total} --slope {chosen.slope:g} --rho {chosen.rho:g} … (its ε adds to this one)",
-        },
-        json=json,
-    )
+    plan = _plan(checked, vocabulary, expected_users)
+    if json:
+        console.print_json({**checked.to_json(), "plan": None if plan is None else plan.to_json()})
+        return
+    claim = "no ε"
+    if checked.epsilon is not None:
+        claim = f"ε = {checked.epsilon:g}, δ = {checked.delta or 0:g}"
+    details = {
+        "mechanism": checked.mechanism,
+        "claim": f"{claim} for {checked.unit} ({checked.guarantee})",
+        "unit": checked.unit,
+    }
+    if checked.spend is not None:
+        details["charge"] = _format_spend(checked.spend)
+    if checked.ledger is not None and checked.left is not None:
+        details["ledger"] = f"{checked.ledger.population}: {checked.ledger.describe_left()}"
+        details["left_then"] = _format_left(*checked.left)
+    console.print_report(details, json=False)
+    if plan is not None:
+        _print_plan(plan, expected_users)
+    console.print_note(NOTHING_SPENT)
 
 
-def sensitivity(
-    counts: options.Counts,
-    vocab: options.Vocab,
-    slope: Annotated[float, typer.Option(help="S.")] = 1e-3,
-    expected_users: mechanisms.ExpectedUsers = None,
-    max_count: mechanisms.MaxCount = None,
-    max_total: mechanisms.MaxTotal = None,
-    seed: options.Seed = None,
-    engine: options.Engine = EngineName.LOCAL,
-    master: options.Master = None,
-    json: options.Json = False,
+def print_discovery_dry_run(
+    mechanism: "DiscoveryMechanism", ledger: "Ledger | None", unit: str, label: str, *, json: bool
 ) -> None:
-    """Show γ, how far one user moves the paper's log counts: exactly, and by Claim 1's bound.
+    """Print the noise and the threshold of a discovery, and what it would cost.
 
-    Both are read from private data without noise: for its keeper only.
-
-    Example: bayesgram sensitivity counts --vocab vocab.parquet --slope 0.001 --expected-users 100000
+    Args:
+        mechanism: The discovery, calibrated.
+        ledger: What would be charged, if anything.
+        unit: What one user id stands for.
+        label: What the guarantee would be called.
+        json: Whether to print one JSON document.
     """
-    from time import perf_counter
+    threshold = mechanism.threshold
+    budget = mechanism.budget
+    details: dict[str, Any] = {
+        "mechanism": mechanism.name,
+        "claim": f"ε = {budget.epsilon:g}, δ = {budget.delta:g} ({label})",
+        "unit": unit,
+        "noise_multiplier": threshold.multiplier,
+        "threshold": threshold.level,
+        "failure_probability": threshold.failure,
+        "rounds": mechanism.settings.rounds,
+    }
+    if ledger is not None:
+        details["ledger"] = ledger.population
+    if json:
+        spend = {**vars(threshold.spend), "mu_squared": threshold.spend.mu_squared}
+        console.print_json({"dry_run": True, **details, "spend": spend})
+        return
+    console.print_report({**details, "charge": _format_spend(threshold.spend)}, json=False)
+    console.print_note(NOTHING_SPENT)
 
-    from bayesgram.audit.evaluation import DISCLOSURE
-    from bayesgram.mechanisms.base import Randomness
 
-    paper = mechanisms.paper_of(
-        expected_users, max_count=max_count, max_total=max_total, slope=slope
-    )
-    opened = spark.opened(counts, vocab, engine, master, in_memory=True)
-    with opened as (user_counts, _), console.step("Leaving out each user"):
-        statistics = paper.statistics(user_counts, Randomness.make(seed))
-        bound = statistics.bounded_gamma(paper.slope)
-        if engine is EngineName.LOCAL:
-            statistics.exact_gamma(
-                paper.slope
-            )  # compiles the kernel, so that the clock sees only work
-        start = perf_counter()
-        exact = statistics.exact_gamma(paper.slope)
-        seconds = perf_counter() - start
-    report = {"exact": exact, "bound": bound, "seconds": round(seconds, 4)}
-    console.report({**report, "warning": DISCLOSURE}, json=json)
+def _plan(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None) -> "Plan | None":
+    """Simulate the release, if it is by the mechanism that plans are made for."""
+    from bayesgram.planning.plan import plan
+
+    users = ASSUMED_USERS if expected_users is None else expected_users
+    if checked.mechanism != "posterior" or checked.epsilon is None or users < MIN_PLANNED_USERS:
+        return None
+    with console.step("Simulating a release"):
+        return plan(vocabulary, users=users, epsilon=checked.epsilon, delta=checked.delta)
+
+
+def _print_plan(plan: "Plan", expected_users: int | None) -> None:
+    from bayesgram.cli.plan import print_plan
+
+    if expected_users is None:
+        console.print_note(
+            f"note: {ASSUMED_USERS:,} users are assumed; say how many, roughly, with"
+            " --expected-users."
+        )
+    print_plan(plan)
+
+
+def _format_spend(spend: "Spend") -> str:
+    parts = {
+        "μ²": spend.mu_squared,
+        "1/σ²": spend.inverse_variance,
+        "pure ε": spend.pure_epsilon,
+        "failure probability": spend.failure,
+    }
+    return ", ".join(f"{name} = {value:.6g}" for name, value in parts.items() if value)
+
+
+def _format_left(gaussian: float, pure: float) -> str:
+    if not gaussian and not pure:
+        return "nothing"
+    return f"ε = {gaussian:g} for a Gaussian release, or {pure:g} for a pure-ε one"

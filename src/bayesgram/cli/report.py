@@ -1,23 +1,21 @@
 """bayesgram report: releases on one page, for people who decide about them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesgram.cli import console, options
-from bayesgram.cli.named_inputs import belonging
+from bayesgram.cli import console, named_inputs, options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
-    from bayesgram.comparison.comparison import Comparison
     from bayesgram.public.discovered_ngrams import Discovery
     from bayesgram.releases.release import Release
     from bayesgram.reports.report import PrivatePart
     from bayesgram.reports.views import DiscoveryView
 
-    Named = list[tuple[str, Release]]
+    NamedReleases = list[tuple[str, Release]]
 
 
 def report(
@@ -25,7 +23,8 @@ def report(
         list[str],
         typer.Argument(
             metavar="RELEASE...",
-            help="Folders of releases or discoveries, or folders of releases; NAME=PATH gives one a name.",
+            help="Folders of releases or discoveries, or folders of releases; NAME=PATH gives one a"
+            " name.",
             show_default=False,
         ),
     ],
@@ -36,7 +35,8 @@ def report(
     vocab: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Their vocabulary: shows what private text changed; repeated where they have several.",
+            help="Their vocabulary: shows what private text changed; repeated where they have"
+            " several.",
             show_default=False,
         ),
     ] = None,
@@ -72,15 +72,19 @@ def report(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Write one page about releases that opens offline: who is protected, what ε means, what changed, how sure it is.
+    """Write one page about releases that opens offline.
 
-    It begins with a verdict in one line, the date, and what you say of the data: --population and --period.
+    It says who is protected, what ε means, what changed, and how sure it is.
 
-    Numbers computed from private data are shown only with --against or --audit; the file is then for its owner alone.
+    It begins with a verdict in one line, the date, and what you say of the data: --population and
+    --period.
+
+    Numbers computed from private data are shown only with --against or --audit; the file is then
+    for its owner alone.
 
     Example: bayesgram report out --vocab vocab.parquet -o report.html
     """
-    from bayesgram.cli import named_inputs
+    from bayesgram.comparison.comparison import compare
     from bayesgram.io.atomic import check_writable, write_file_atomically
     from bayesgram.public.discovered_ngrams import Discovery, is_discovery
     from bayesgram.releases.provenance import weakest_label
@@ -90,92 +94,110 @@ def report(
     from bayesgram.reports.views import ReleaseView
 
     audits = audit or []
-    names = named_inputs.names(releases)
-    given = [*(vocab or []), *([] if against is None else [against])]
-    check_writable(output, force=force, inputs=[*names, *audits, *given])
-    found = [
-        (name, Discovery.load(path)) for path, name in names.items() if is_discovery(Path(path))
-    ]
-    loaded = [
-        (name, Release.load(path)) for path, name in names.items() if not is_discovery(Path(path))
-    ]
-    if given and not loaded:
+    names = named_inputs.release_names(releases)
+    compared_with = [*(vocab or []), *([] if against is None else [against])]
+    check_writable(output, force=force, inputs=[*names, *audits, *compared_with])
+    discoveries: list[tuple[str, Discovery]] = []
+    loaded: NamedReleases = []
+    for path, name in names.items():
+        if is_discovery(Path(path)):
+            discoveries.append((name, Discovery.load(path)))
+        else:
+            loaded.append((name, Release.load(path)))
+    if compared_with and not loaded:
         raise UsageError(
             "--vocab and --against compare releases, and there is none; leave them out."
         )
     priors = _priors(loaded, vocab or [])
-    private = _private(loaded, next(iter(priors), None), against, audits)
-    views = [
+    private_part = _private_part(loaded, next(iter(priors), None), against, audits)
+    release_views = [
         ReleaseView(name, release, prior)
         for (name, release), prior in zip(loaded, priors, strict=True)
     ]
-    told_of = [_discovery_view(name, discovery) for name, discovery in found]
-    told = _changes(loaded) if changes else None
-    document = page(views, private, told_of, told, curator=CuratorStatements(population, period))
+    discovery_views = [_discovery_view(name, discovery) for name, discovery in discoveries]
+    comparison = None
+    if changes:
+        comparison = compare(
+            *(release for _, release in loaded), names=[name for name, _ in loaded]
+        )
+    document = page(
+        release_views,
+        private_part,
+        discovery_views,
+        comparison,
+        curator=CuratorStatements(population, period),
+    )
     with write_file_atomically(output, force=force) as file:
-        file.touch(mode=0o600 if private else 0o666)
+        file.touch(mode=0o600 if private_part else 0o666)
         file.write_text(document, encoding="utf-8")
-    labels = [
-        card.guarantee
-        for card in (*(each.card for _, each in found), *(each.card for _, each in loaded))
+    labels = [discovery.card.guarantee for _, discovery in discoveries]
+    labels += [release.card.guarantee for _, release in loaded]
+    report: dict[str, Any] = {"output": str(output), "releases": len(loaded)}
+    if discoveries:
+        report["discoveries"] = len(discoveries)
+    report["label"] = weakest_label(labels[0], labels[1:]).name
+    nothing_private = None if json else "no"
+    report["private"] = private_part.warning if private_part else nothing_private
+    console.print_report(report, json=json)
+
+
+def _priors(releases: "NamedReleases", vocab: list[Path]) -> "list[Floats | None]":
+    """Return public text's distribution for each release, where its vocabulary was given."""
+    from bayesgram.releases.release import is_made_with
+
+    vocabularies = named_inputs.load_vocabularies_of(vocab, releases) if releases else []
+    return [
+        next(
+            (vocabulary.prior for vocabulary in vocabularies if is_made_with(release, vocabulary)),
+            None,
+        )
+        for _, release in releases
     ]
-    made = {
-        "output": str(output),
-        "releases": len(loaded),
-        **({"discoveries": len(found)} if found else {}),
-    }
-    made |= {"label": weakest_label(labels[0], labels[1:]).name}
-    console.report(
-        {**made, "private": private.warning if private else None if json else "no"}, json=json
+
+
+def _discovery_view(name: str, discovery: "Discovery") -> "DiscoveryView":
+    """Return a discovery as the page shows it."""
+    from bayesgram.reports.views import DiscoveryView
+
+    return DiscoveryView(
+        name,
+        discovery.card,
+        discovery.ngrams.to_pylist(),
+        discovery.orders,
+        discovery.weights,
+        level=discovery.threshold,
+        deviation=discovery.noise_std,
     )
 
 
-def _priors(releases: "Named", vocab: list[Path]) -> "list[Floats | None]":
-    """Public text's distribution for each release, where its vocabulary was given."""
-    from bayesgram.releases.release import fits
-
-    known = belonging(vocab, releases) if releases else []
-    return [
-        next((each.prior for each in known if fits(release, each)), None) for _, release in releases
-    ]
-
-
-def _changes(releases: "Named") -> "Comparison":
-    """What rose and fell over these releases, in the order they were given."""
-    from bayesgram.comparison.comparison import compare
-
-    return compare(*(release for _, release in releases), names=[name for name, _ in releases])
-
-
-def _discovery_view(name: str, found: "Discovery") -> "DiscoveryView":
-    """A discovery, as the page tells it."""
-    from bayesgram.reports.views import DiscoveryView
-
-    columns = found.ngrams.to_pylist(), found.orders, found.weights
-    return DiscoveryView(name, found.card, *columns, level=found.level, deviation=found.deviation)
-
-
-def _private(
-    releases: "Named", public: "Floats | None", against: Path | None, audits: list[Path]
+def _private_part(
+    releases: "NamedReleases", prior: "Floats | None", against: Path | None, audits: list[Path]
 ) -> "PrivatePart | None":
-    """What was asked for of private numbers; nothing unless it was."""
+    """Return the numbers computed from private data that were asked for; None if none were.
+
+    Args:
+        releases: The releases, by name.
+        prior: Public text's distribution.
+        against: Private counts to judge the releases by.
+        audits: Folders of audits.
+    """
     if against is None and not audits:
         return None
-    from bayesgram.audit import runner
-    from bayesgram.audit.evaluation import DISCLOSURE
+    from bayesgram.audit.evaluation import DISCLOSURE, kl_by_order
+    from bayesgram.audit.runner import load_attacks
     from bayesgram.private.counts_on_disk import open_any_counts
     from bayesgram.reports.report import PrivatePart
 
-    found = []
+    scores = []
     if against is not None:
-        if len({release.card.vocabulary["fingerprint"] for _, release in releases}) > 1:
+        fingerprints = {release.card.vocabulary["fingerprint"] for _, release in releases}
+        if len(fingerprints) > 1:
             raise UsageError(
                 "--against: the releases have different vocabularies; report those of one together."
             )
+        vocabulary_size = len(releases[0][1].ngrams)
         with console.step("Reading counts"):
-            counts = open_any_counts(against, vocabulary_size=len(releases[0][1].ngrams))
-        counts.check_vocabulary(
-            len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"]
-        )
-        found = runner.scores(counts, releases, public)
-    return PrivatePart(DISCLOSURE, found, [runner.load_attacks(path) for path in audits])
+            counts = open_any_counts(against, vocabulary_size=vocabulary_size)
+        counts.check_vocabulary(vocabulary_size, fingerprints.pop())
+        scores = kl_by_order(counts, releases, prior)
+    return PrivatePart(DISCLOSURE, scores, [load_attacks(path) for path in audits])

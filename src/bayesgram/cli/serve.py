@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.cli import console, options
+from bayesgram.cli import console, named_inputs, options
+from bayesgram.cli.options import parse_int
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.web.server import Address
 
-PORT = 8765
+DEFAULT_PORT = 8765
 EXPOSED = (
-    "warning: the page can be reached from other machines. Whoever has the token sees these releases, and the"
-    " connection is not encrypted: for people you don't trust, put it behind a proxy with TLS or an SSH tunnel."
+    "warning: the page can be reached from other machines. Whoever has the token sees these"
+    " releases, and the connection is not encrypted: for people you don't trust, put it behind a"
+    " proxy with TLS or an SSH tunnel."
 )
 
 
@@ -33,21 +35,25 @@ def serve(
     vocab: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Their vocabulary: adds public text to compare with, and planning; repeated where they have several.",
+            help="Their vocabulary: adds public text to compare with, and planning; repeated where"
+            " they have several.",
             show_default=False,
         ),
     ] = None,
     public: Annotated[
         Path | None,
         typer.Option(
-            help="Their public model (`vocab --model`), for suggestions as good as they get; it has the vocabulary.",
+            help="Their public model (`vocab --model`), for suggestions as good as they get; it has"
+            " the vocabulary.",
             show_default=False,
         ),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; beyond this machine, with a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes any free one.")] = PORT,
+    port: Annotated[
+        int, typer.Option(parser=parse_int, help="The port; 0 takes any free one.")
+    ] = DEFAULT_PORT,
     token: Annotated[
         str | None,
         typer.Option(
@@ -56,20 +62,22 @@ def serve(
             show_default="made where one is needed",
         ),
     ] = None,
-    tokenizer: options.TokenizerOption = None,
+    tokenizer: options.TokenizerName = None,
     open_: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Show releases on a page: type with them, look through them, read their privacy cards, plan the next one.
+    """Show releases on a page in the browser.
 
-    Only this machine can reach it, unless --host says otherwise. It reads releases and public text, nothing else.
+    Type with them, look through them, read their privacy cards, plan the next one.
+
+    Only this machine can reach it, unless --host says otherwise. It reads releases and public text,
+    nothing else.
 
     Example: bayesgram serve demo/releases mine=out --vocab vocab.parquet
     """
-    from bayesgram.cli.named_inputs import belonging, load
-    from bayesgram.public.public_model import VOCABULARY, PublicModel, is_public_model
+    from bayesgram.public.public_model import VOCABULARY_FILE, PublicModel, is_public_model
     from bayesgram.web.api import build
     from bayesgram.web.catalogue import Builder
     from bayesgram.web.server import open_address, run
@@ -78,32 +86,42 @@ def serve(
         raise UsageError(
             "--vocab and --public: a public model has its vocabulary; leave --vocab out."
         )
-    loaded = load(releases)
-    known = [public / VOCABULARY] if public is not None and is_public_model(public) else vocab or []
-    model = None if public is None else PublicModel.load(public)
-    vocabularies = belonging(known, loaded)
-    cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
-    place = open_address(host, port, token)
-    with place.listening:
+    loaded = named_inputs.load_releases(releases)
+    vocabulary_paths = vocab or []
+    if public is not None and is_public_model(public):
+        vocabulary_paths = [public / VOCABULARY_FILE]
+    public_model = None if public is None else PublicModel.load(public)
+    vocabularies = named_inputs.load_vocabularies_of(vocabulary_paths, loaded)
+    stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
+    address = open_address(host, port, token)
+    with address.listening:
         builder = Builder(
-            console.step, next(iter(vocabularies), None), cut, model, others=vocabularies[1:]
+            console.step,
+            next(iter(vocabularies), None),
+            stated_tokenizer,
+            public_model,
+            others=vocabularies[1:],
         )
-        guard = build(builder.catalogue(loaded), place.entry)
-        run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
-    console.say("Stopped.")
+        guard = build(builder.catalogue(loaded), address.entry)
+        run(guard, address, ready=lambda: _print_address(address, open_=open_, json=json))
+    console.print_note("Stopped.")
 
 
-def _tell(place: "Address", *, open_: bool, json: bool) -> None:
-    """Where the page is, and who can see it."""
-    if not place.loopback:
-        console.say(EXPOSED)
+def _print_address(address: "Address", *, open_: bool, json: bool) -> None:
+    """Print where the page is and who can see it, and open it in a browser if asked for."""
+    if not address.loopback:
+        console.print_note(EXPOSED)
     if json:
         console.print_json(
-            {"address": place.address, "token": place.entry.token, "loopback": place.loopback}
+            {
+                "address": address.address,
+                "token": address.entry.token,
+                "loopback": address.loopback,
+            }
         )
         sys.stdout.flush()  # whoever started this waits for it
     else:
-        console.write(f"The page is at {place.address}")
-    console.say("Ctrl-C ends it.")
+        console.write(f"The page is at {address.address}")
+    console.print_note("Ctrl-C ends it.")
     if open_:
-        threading.Thread(target=webbrowser.open, args=(place.address,), daemon=True).start()
+        threading.Thread(target=webbrowser.open, args=(address.address,), daemon=True).start()

@@ -1,52 +1,57 @@
-"""bayesgram vocab and bayesgram count: from text to counts."""
+"""bayesgram vocab and bayesgram count: from text to a vocabulary, and to private counts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesgram.cli import console, named_inputs, options, spark
-from bayesgram.cli.options import PLAIN, separated, several, whole
+from bayesgram.cli import console, engines, named_inputs, options
+from bayesgram.cli.options import parse_int, parse_list
 from bayesgram.errors import Argument, BayesgramError, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.io.segments import Segments
     from bayesgram.public.public_model import PublicModel
-    from bayesgram.public.sources import Opened
+    from bayesgram.public.sources import OpenSource
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokenizer import Tokenizer
 
-ORDER, SIZE = 3, 50_000
-LONGEST_SORTED, SHORT_TEXT = (
-    3,
-    1 << 22,
-)  # words, and bytes of files: n-grams that are sorted (`text.sorted_windows`)
+# --- vocab ---
 
-Make: TypeAlias = "Callable[..., Vocabulary]"  # from sources that are open
+DEFAULT_ORDER = 3  # the paper's trigrams
+DEFAULT_SIZE = 50_000  # n-grams, as many as the paper's vocabulary
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """The public model that is to stand beside a vocabulary, if any."""
+    """The public model that `vocab --model` writes beside a vocabulary, if any."""
 
     output: Path | None
-    order: int | None
-    size: str | None
-    memory: int
+    order: int | None  # tokens of its longest n-grams; None for the default
+    size: str | None  # how many n-grams, or how many bytes ("10MB")
+    memory: int  # bytes
 
     def check(self, vocabulary: Path, *, force: bool, inputs: list[str], on_spark: bool) -> None:
-        """Refuse what can't be made, before any text is read."""
+        """Refuse what can't be made, before any text is read.
+
+        Args:
+            vocabulary: Where the vocabulary goes.
+            force: Whether the model may replace another.
+            inputs: What the command reads, which the model must not replace.
+            on_spark: Whether the vocabulary is made on Spark.
+        """
         if self.output is None:
             if self.order is not None or self.size is not None:
                 raise UsageError(
                     "--model-order and --model-size: are for a public model; add --model PATH."
                 )
             return
-        from bayesgram.public.public_model import ORDER, check_order, check_place
+        from bayesgram.public.public_model import DEFAULT_ORDER as DEFAULT_MODEL_ORDER
+        from bayesgram.public.public_model import check_model_order, check_target
 
         if on_spark:
             raise UsageError(
@@ -56,40 +61,43 @@ class ModelRequest:
             raise UsageError(
                 f"--model {self.output}: is the --output too; give the model a path of its own."
             )
-        check_order(ORDER if self.order is None else self.order)
-        _ = self.limit  # refused now if it is none
-        check_place(self.output, force=force, inputs=inputs)
+        check_model_order(DEFAULT_MODEL_ORDER if self.order is None else self.order)
+        self.size_limit()
+        check_target(self.output, force=force, inputs=inputs)
 
-    def made(
-        self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]"
+    def make(
+        self, vocabulary: "Vocabulary", opened: "Mapping[str, OpenSource]"
     ) -> "PublicModel | None":
-        """The model of a vocabulary's sources."""
+        """Make the model of a vocabulary's sources, if one is asked for."""
         if self.output is None:
             return None
-        from bayesgram.public.public_model import ORDER, PublicModel
+        from bayesgram.public.public_model import DEFAULT_ORDER as DEFAULT_MODEL_ORDER
+        from bayesgram.public.public_model import PublicModel
 
-        order = ORDER if self.order is None else self.order
+        order = DEFAULT_MODEL_ORDER if self.order is None else self.order
         return PublicModel.from_sources(
-            vocabulary, opened, order=order, memory=self.memory, **self.limit
+            vocabulary, opened, order=order, memory=self.memory, **self.size_limit()
         )
 
-    @property
-    def limit(self) -> dict[str, int]:
-        """A number of n-grams, or of bytes."""
+    def size_limit(self) -> dict[str, int]:
+        """Return the most n-grams, or the most bytes, as an argument of `PublicModel`."""
         if self.size is None:
             return {}
-        return (
-            {"size": int(self.size)}
-            if self.size.isdecimal()
-            else {"max_size": options.size("model_size", self.size)}
-        )
+        if self.size.isdecimal():
+            return {"size": int(self.size)}
+        return {"max_size": options.parse_file_size("--model-size", self.size)}
 
 
-def vocab(
+def vocab(  # noqa: PLR0915 - one step after another
     public: options.Public,
     output: options.Output,
     order: Annotated[
-        int | None, typer.Option(help="Tokens in an n-gram, 1 to 6.", show_default="3")
+        int | None,
+        typer.Option(
+            parser=partial(parse_int, plural="--orders"),
+            help="Tokens in an n-gram, 1 to 6.",
+            show_default="3",
+        ),
     ] = None,
     orders: Annotated[
         str | None,
@@ -125,210 +133,245 @@ def vocab(
     ] = None,
     model_order: Annotated[
         int | None,
-        typer.Option(help="Words in the longest n-grams of --model, 2 to 6.", show_default="3"),
+        typer.Option(
+            parser=parse_int,
+            help="Words in the longest n-grams of --model, 2 to 6.",
+            show_default="3",
+        ),
     ] = None,
     model_size: Annotated[
         str | None,
         typer.Option(
-            help="How many n-grams --model keeps for each source, such as 500000, or how large it is, such as 10MB.",
+            help="How many n-grams --model keeps for each source, such as 500000, or how large it"
+            " is, such as 10MB.",
             show_default="all",
         ),
     ] = None,
     text_column: options.TextColumn = "text",
-    cut: options.Cut = options.AS_USUAL,
+    tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     skip_bad_rows: options.SkipBadRows = False,
-    work: options.Work = options.HERE,
+    engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Make a vocabulary: the most frequent n-grams of PUBLIC text.
 
-    Several sources have names (wiki=folder talk=lines.txt) and weigh alike: n-grams are chosen by the mean of their
-    frequencies, and the counts of each source are kept. A source is text, an ARPA file, a release, or a vocabulary.
+    Several sources have names (wiki=folder talk=lines.txt) and weigh alike: n-grams are chosen by
+    the mean of their frequencies, and the counts of each source are kept. A source is text, an ARPA
+    file, a release, or a vocabulary.
 
-    OUTPUT.rows, beside the output, has hashes of the public rows: `count` stops if private text was among them.
+    OUTPUT.rows, beside the output, has hashes of the public rows: `count` stops if private text was
+    among them.
 
-    --model keeps what the list of n-grams leaves out: all n-grams of each source (text only), as a language model over
-    the words of the vocabulary.
+    --model keeps what the list of n-grams leaves out: all n-grams of each source (text only), as a
+    language model over the words of the vocabulary.
 
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
     """
     from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
-    from bayesgram.public.mixture import alike
-    from bayesgram.public.public_rows import check_rows_place
-    from bayesgram.public.sources import is_text
-    from bayesgram.public.vocabulary import Vocabulary, list_provenance, read_list
+    from bayesgram.public.mixture import find_identical_sources
+    from bayesgram.public.public_rows import check_rows_path
+    from bayesgram.public.sources import is_text_path
+    from bayesgram.public.vocabulary import Vocabulary, ngram_list_provenance, read_ngram_list
     from bayesgram.releases.provenance import Provenance
 
-    given = named_inputs.by_name(public)
-    inputs = [*named_inputs.paths(given), *([str(listed)] if listed else [])]
+    sources = named_inputs.source_paths(public)
+    source_paths = named_inputs.all_paths(sources)
+    inputs = [*source_paths, *([str(listed)] if listed else [])]
     check_writable(output, force=force, inputs=inputs)
-    check_rows_place(output)
-    on_spark = spark.chosen(work.engine, work.master)
-    request = ModelRequest(model, model_order, model_size, work.room)
+    check_rows_path(output)
+    on_spark = engines.is_spark(engine_options.engine, engine_options.master)
+    request = ModelRequest(model, model_order, model_size, engine_options.memory_bytes)
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
-    tokenizer = replace(cut.named, boundaries=boundaries)
-    rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    tokenizer = replace(tokenizer_options.tokenizer, boundaries=boundaries)
+    columns: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
     provenance = Provenance()
+    choice: dict[str, Any]  # which n-grams: order and size, or a list
+    make_vocabulary: Callable[..., Vocabulary]
     if listed is None:
-        chosen = _orders(order, orders)
-        choice: dict[str, Any] = {"order": chosen, "size": _sizes(size, chosen)}
-        make: Make = partial(
+        chosen_orders = _parse_orders(order, orders)
+        choice = {"order": chosen_orders, "size": _parse_sizes(size, chosen_orders)}
+        make_vocabulary = partial(
             Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=request.memory
         )
     else:
         if order is not None or orders is not None or size is not None:
             raise UsageError(
-                "--list: its n-grams are counted as they are; leave --order, --orders and --size out."
+                "--list: its n-grams are counted as they are; leave --order, --orders and --size"
+                " out."
             )
-        stated = cut.stated is not None or boundaries
-        ngrams, tokenizer = read_list(listed, tokenizer if stated else None)
-        provenance = list_provenance(listed)
-        counted, choice = (
-            partial(Vocabulary.of_counted_list, ngrams, tokenizer=tokenizer),
-            {"ngrams": ngrams},
-        )
-        make = lambda sources: counted(sources=sources).made_with(provenance)  # noqa: E731
-    modelled: PublicModel | None = None
+        is_stated = tokenizer_options.is_given or boundaries
+        ngrams, tokenizer = read_ngram_list(listed, tokenizer if is_stated else None)
+        provenance = ngram_list_provenance(listed)
+        choice = {"ngrams": ngrams}
+        make_vocabulary = partial(Vocabulary.from_list_and_sources, ngrams, tokenizer=tokenizer)
+    public_model: PublicModel | None = None
     if on_spark:
-        made, bad_rows = spark.vocabulary(given, work.master, tokenizer=tokenizer, **choice, **rows)
+        vocabulary, bad_rows = engines.make_vocabulary_on_spark(
+            sources, engine_options.master, tokenizer=tokenizer, **choice, **columns
+        )
+        vocabulary = vocabulary.with_provenance(provenance)
     else:
-        made, modelled, bad_rows = _made(given, make, request, tokenizer, **rows)
-    made = made.made_with(provenance)
-    _save(made, output, modelled, request.output, force=force)
-    if listed and made.matcher.repeated:
-        console.say(
-            f"warning: {made.matcher.repeated} n-grams stand in {listed} more than once; only the first is counted."
+
+        def make_with_provenance(opened: "Mapping[str, OpenSource]") -> "Vocabulary":
+            return make_vocabulary(sources=opened).with_provenance(provenance)
+
+        vocabulary, public_model, bad_rows = _make_locally(
+            sources, make_with_provenance, request, tokenizer, **columns
         )
-    if made.unreachable:
-        console.say(
-            f"warning: {made.unreachable} n-grams have capitals, and text is lower-cased: they are never found;"
-            " --keep-case keeps capitals."
+    _save(vocabulary, output, public_model, request.output, force=force)
+    if listed:
+        _warn_of_repeated_ngrams(vocabulary, listed)
+    if vocabulary.unreachable_count:
+        console.print_note(
+            f"warning: {vocabulary.unreachable_count} n-grams have capitals, and text is lower-cased:"
+            " they are never found; --keep-case keeps capitals."
         )
-    for_machines = {  # said in lines of their own for people
-        "sources": named_inputs.told(made),
-        "given_twice": alike(made.sources),
-        "not_read": list_unread(
-            [path for path in named_inputs.paths(given) if is_text(path, text_column)]
-        ),
+    report = {
+        "output": str(output),
+        **_describe(vocabulary),
+        "bad_rows_skipped": bad_rows,
+        **_describe_ingredients(vocabulary, json=json),
     }
-    console.report(
-        {
-            "output": str(output),
-            "ngrams": len(made),
-            "order": made.order if len(made.parts) == 1 else [part.order for _, part in made.parts],
-            "tokenizer": made.tokenizer.name,
-            "fingerprint": made.fingerprint,
-            "bad_rows_skipped": bad_rows,
-            **_provenance(made, json=json),
-            **_told(modelled, request.output),
-            **(for_machines if json else {}),
-        },
-        json=json,
-    )
+    if public_model:
+        report |= {"model": str(request.output), "model_ngrams": public_model.sizes}
+    if json:  # people see these in lines of their own
+        report["sources"] = named_inputs.source_sizes(vocabulary)
+        report["given_twice"] = find_identical_sources(vocabulary.sources)
+        report["not_read"] = list_unread(
+            [path for path in source_paths if is_text_path(path, text_column)]
+        )
+    console.print_report(report, json=json)
     if not json:
-        named_inputs.show(made)
+        named_inputs.print_sources(vocabulary)
 
 
-def _provenance(made: "Vocabulary", *, json: bool) -> dict[str, Any]:
-    """What it was made from beside public text, and its label; nothing where that is public text alone."""
-    if not made.ingredients:
+def _describe(vocabulary: "Vocabulary") -> dict[str, Any]:
+    orders = [part.order for _, part in vocabulary.by_order]
+    return {
+        "ngrams": len(vocabulary),
+        "order": vocabulary.order if len(orders) == 1 else orders,
+        "tokenizer": vocabulary.tokenizer.name,
+        "fingerprint": vocabulary.fingerprint,
+    }
+
+
+def _describe_ingredients(vocabulary: "Vocabulary", *, json: bool) -> dict[str, Any]:
+    """Return what a vocabulary was made from beside public text, and its label; or nothing."""
+    if not vocabulary.ingredients:
         return {}
-    named = [str(each) for each in made.ingredients]
-    return {"made_from": named if json else "; ".join(named), "label": made.label}
+    names = [str(ingredient) for ingredient in vocabulary.ingredients]
+    return {"made_from": names if json else "; ".join(names), "label": vocabulary.label}
 
 
-def _made(
-    given: dict[str, list[str]],
-    make: "Make",
+def _make_locally(
+    sources: dict[str, list[str]],
+    make_vocabulary: "Callable[[Mapping[str, OpenSource]], Vocabulary]",
     request: ModelRequest,
     tokenizer: "Tokenizer",
     *,
     text_column: str,
     skip_bad_rows: bool,
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
-    """The vocabulary and the public model, made on this machine, and why rows were skipped."""
-    from bayesgram.public.sources import open_sources, text_of
+    """Make the vocabulary and the public model on this machine.
 
-    rows: dict[str, Any] = {
-        "text_column": text_column,
-        "user_column": None,
-        "skip_bad_rows": skip_bad_rows,
-    }
-    rows["warn_about_users"] = True
-    then = "Choosing n-grams" if request.output is None else "Making the model"
+    Returns:
+        Both, and how many rows were skipped by the reason.
+    """
+    from bayesgram.public.sources import open_sources, require_text
+
+    with_model = request.output is not None
+    then = "Making the model" if with_model else "Choosing n-grams"
     with console.reading("Reading public text", then=then) as bar:
-        times = 1 if request.output is None else 2
-        read = partial(bar.records, **rows, times=times, require_rows=len(given) == 1)
-        opened = open_sources(given, tokenizer, text_column, read)
-        if request.output is not None:
-            text_of(opened)
-        made = make(sources=opened)
-        modelled = request.made(made, opened)
-    return made, modelled, named_inputs.skipped_rows(opened.values())
+        read = partial(
+            bar.records,
+            times=2 if with_model else 1,
+            text_column=text_column,
+            user_column=None,
+            skip_bad_rows=skip_bad_rows,
+            warn_about_users=True,
+            require_rows=len(sources) == 1,
+        )
+        opened = open_sources(sources, tokenizer, text_column, read)
+        if with_model:
+            require_text(opened)  # refuses sources that are no text
+        vocabulary = make_vocabulary(opened)
+        public_model = request.make(vocabulary, opened)
+    return vocabulary, public_model, named_inputs.skipped_rows(opened.values())
 
 
 def _save(
-    made: "Vocabulary",
+    vocabulary: "Vocabulary",
     output: Path,
-    modelled: "PublicModel | None",
+    public_model: "PublicModel | None",
     model_output: Path | None,
     *,
     force: bool,
 ) -> None:
-    """Both are written before either takes its place; then the model does, and the vocabulary."""
-    if modelled is None or model_output is None:
-        made.save(output, force=force)
+    """Write both before either takes its place; then the model does, and the vocabulary."""
+    if public_model is None or model_output is None:
+        vocabulary.save(output, force=force)
         return
     from bayesgram.io.atomic import write_folder_atomically, written_paths
     from bayesgram.public.public_model import CONTENTS
 
-    before = len(written_paths)
+    written_before = len(written_paths)
     try:
-        with ExitStack() as places:
-            places.enter_context(made.staged(output, force=force))
-            modelled.write(
-                places.enter_context(
-                    write_folder_atomically(
-                        model_output, contents=CONTENTS, force=force, parameter=Argument("model")
-                    )
+        with ExitStack() as unfinished:
+            unfinished.enter_context(vocabulary.save_on_success(output, force=force))
+            model_folder = unfinished.enter_context(
+                write_folder_atomically(
+                    model_output, contents=CONTENTS, force=force, parameter=Argument("model")
                 )
             )
+            public_model.write(model_folder)
     except BayesgramError as error:
-        if len(written_paths) > before and written_paths[-1].resolve() != output.resolve():
+        if len(written_paths) > written_before and written_paths[-1].resolve() != output.resolve():
             raise type(error)(
-                f"{error} The public model {model_output} is there, without its vocabulary."
+                *error.parts,
+                f" The public model {model_output} is there, without its vocabulary.",
             ) from error
         raise
 
 
-def _told(modelled: "PublicModel | None", model_output: Path | None) -> dict[str, Any]:
-    """What there is of a public model."""
-    return {"model": str(model_output), "model_ngrams": modelled.sizes} if modelled else {}
-
-
-def _orders(order: int | None, orders: str | None) -> list[int]:
-    """One order, or several."""
+def _parse_orders(order: int | None, orders: str | None) -> list[int]:
+    """Return the one order of --order, or those of --orders."""
     if order is not None and orders is not None:
         raise UsageError("--order and --orders: give one of them.")
     if orders is None:
-        return [ORDER if order is None else order]
+        return [DEFAULT_ORDER if order is None else order]
     from bayesgram.text.ngrams import check_order
 
-    return [check_order(each, name="orders") for each in several("orders", orders, whole, "1,2,3")]
+    return [
+        check_order(number, name="orders")
+        for number in parse_list("--orders", orders, parse_int, "1,2,3")
+    ]
 
 
-def _sizes(size: str | None, orders: Sequence[int]) -> int | list[int]:
-    """One size, or one for each order; 1,000 is no way to write a thousand."""
+def _parse_sizes(size: str | None, orders: Sequence[int]) -> int | list[int]:
+    """Return one size, or one for each order; refuse 1,000 for a thousand."""
     if size is None:
-        return SIZE
-    found, digits = several("size", size, whole, "50000,300000"), separated(size)
-    if digits and len(found) != len(set(orders)):
+        return DEFAULT_SIZE
+    sizes = parse_list("--size", size, parse_int, "50000,300000")
+    digits = options.remove_separators(size)
+    if digits and len(sizes) != len(set(orders)):
         raise UsageError(
-            f"size={size}: commas separate the sizes of several orders; {PLAIN} ({digits})."
+            f"--size {size}: commas separate the sizes of several orders;"
+            f" {options.USE_NO_SEPARATORS} ({digits})."
         )
-    return found[0] if len(found) == 1 else found
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def _warn_of_repeated_ngrams(vocabulary: "Vocabulary", path: Path) -> None:
+    if vocabulary.matcher.repeated:
+        console.print_note(
+            f"warning: {vocabulary.matcher.repeated} n-grams stand in {path} more than once; only"
+            " the first is counted."
+        )
+
+
+# --- count ---
 
 
 def count(
@@ -340,7 +383,7 @@ def count(
     by: options.By = None,
     segments: options.SegmentNames = None,
     other: options.Other = False,
-    cut: options.Cut = options.AS_USUAL,
+    tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     skip_bad_rows: options.SkipBadRows = False,
     allow_public: Annotated[
         bool,
@@ -349,103 +392,102 @@ def count(
             help="Go on where many private rows were rows of the public text, with a warning.",
         ),
     ] = False,
-    work: options.Work = options.HERE,
+    engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Count the vocabulary's n-grams in every user's PRIVATE text. The result is private.
 
-    --by counts by country, language or the like, for `release` to publish each and all people in one budget. A person
-    may be in several segments. The list of them is public: name it, don't read it from the data.
+    --by counts by country, language or the like, for `release` to publish each and all people in
+    one budget. A person may be in several segments. The list of them is public: name it, don't read
+    it from the data.
 
-    --tokenizer is needed only for a vocabulary made elsewhere, which doesn't say how its text was cut.
+    --tokenizer is needed only for a vocabulary made elsewhere, which doesn't say how its text was
+    cut.
 
-    Private text that was given to `vocab` as public text is refused: vocab.parquet.rows knows its rows.
+    Private text that was given to `vocab` as public text is refused: vocab.parquet.rows knows its
+    rows.
 
-    Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
+    Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user
+    --text-column text -o counts
     """
     from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
-    from bayesgram.private.counts_io import CONTENTS
+    from bayesgram.private.counts_io import FOLDER_FILES
     from bayesgram.private.streaming import count_to_folder
     from bayesgram.public.vocabulary import Vocabulary
 
-    check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
-    room, listed = work.room, _segments(by, segments, other=other)
-    if listed is not None:
-        spark.refuse_segments(work.engine, work.master, listed.by)
-    vocabulary = Vocabulary.load(vocab, tokenizer=cut.stated)
-    if vocabulary.matcher.repeated:
-        console.say(
-            f"warning: {vocabulary.matcher.repeated} n-grams stand in {vocab} more than once;"
-            " only the first is counted."
+    check_writable(output, force=force, contents=FOLDER_FILES, inputs=[*private, vocab])
+    memory_bytes = engine_options.memory_bytes
+    engine = engine_options.engine
+    master = engine_options.master
+    checked_segments = _parse_segments(by, segments, other=other)
+    if checked_segments is not None:
+        engines.refuse_segments_on_spark(engine, master, checked_segments.by)
+    vocabulary = Vocabulary.load(vocab, tokenizer=tokenizer_options.tokenizer_if_given)
+    _warn_of_repeated_ngrams(vocabulary, vocab)
+    if vocabulary.unreachable_count:
+        console.print_note(
+            f"warning: {vocabulary.unreachable_count} n-grams of {vocab} have capitals, and the text is"
+            " lower-cased: they are never found; --keep-case keeps capitals."
         )
-    if vocabulary.unreachable:
-        console.say(
-            f"warning: {vocabulary.unreachable} n-grams of {vocab} have capitals, and the text is lower-cased:"
-            " they are never found; --keep-case keeps capitals."
-        )
-    rows: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "user_column": user_column,
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
     }
-    if spark.chosen(work.engine, work.master):
-        counted, bad_rows = spark.count_to_folder(
-            private, vocabulary, output, work.master, force=force, allow_public=allow_public, **rows
+    if engines.is_spark(engine, master):
+        summary, bad_rows = engines.count_to_folder_on_spark(
+            private, vocabulary, output, master, force=force, allow_public=allow_public, **columns
         )
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
-            records = bar.records(private, require_rows=True, segments=listed, **rows)
-            counted = count_to_folder(
+            records = bar.records(private, require_rows=True, segments=checked_segments, **columns)
+            summary = count_to_folder(
                 records,
                 vocabulary,
                 output,
-                memory=room,
+                memory=memory_bytes,
                 force=force,
-                segments=listed,
+                segments=checked_segments,
                 allow_public=allow_public,
             )
         bad_rows = records.bad_rows.by_reason
-    if not counted.nonzeros:
-        console.say(
-            f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text, column and"
-            " vocabulary in one language, and cut alike?"
+    if not summary.nonzeros:
+        console.print_note(
+            f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text,"
+            " column and vocabulary in one language, and cut alike?"
         )
-    sizes = {"users": counted.users, "nonzeros": counted.nonzeros}
-    told: dict[str, Any] = {name: console.about(size) for name, size in sizes.items()}
+    report: dict[str, Any] = {"output": str(output)}
     if json:
-        told = {
-            **{name: console.rounded(size) for name, size in sizes.items()},
+        report |= {
+            "users": console.round_private(summary.users),
+            "nonzeros": console.round_private(summary.nonzeros),
             "rounded": console.ROUNDING,
+            "not_read": list_unread(private),
+            "any_ngram_found": summary.nonzeros > 0,
+            "public_rows_checked": vocabulary.public_rows is not None,
         }
-        told |= {"not_read": list_unread(private), "any_ngram_found": counted.nonzeros > 0}
-        told |= {"public_rows_checked": vocabulary.public_rows is not None}
-    console.report(
-        {
-            "output": str(output),
-            **told,
-            **(
-                {}
-                if listed is None
-                else {"segments": list(listed.all_names) if json else _listed(listed)}
-            ),
-            "bad_rows_skipped": bad_rows,
-            "note": "private: keep this folder where the text is kept",
-        },
-        json=json,
-    )
+    else:
+        report["users"] = console.format_private(summary.users)
+        report["nonzeros"] = console.format_private(summary.nonzeros)
+    if checked_segments is not None:
+        names = checked_segments.all_names
+        report["segments"] = list(names) if json else _format_segments(checked_segments)
+    report["bad_rows_skipped"] = bad_rows
+    report["note"] = "private: keep this folder where the text is kept"
+    console.print_report(report, json=json)
 
 
-def _segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":
-    """What --by, --segments and --other say."""
+def _parse_segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":
+    """Return the segments that --by, --segments and --other say."""
     from bayesgram.io.segments import parse_names
     from bayesgram.private.counts import parse_segments
 
     return parse_segments(by, None if names is None else parse_names(names), other=other)
 
 
-def _listed(segments: "Segments") -> str:
+def _format_segments(segments: "Segments") -> str:
     from bayesgram.io.segments import format_names
 
     return f"{len(segments)} by {segments.by!r}: {format_names(segments.all_names)}"

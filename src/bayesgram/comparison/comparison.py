@@ -28,12 +28,12 @@ import pyarrow.parquet as pq
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.comparison.statistics import (
-    Counts,
-    Rates,
-    distortion,
+    PooledRates,
+    ReleaseCounts,
+    clip_norm_drift,
+    estimate_log_ratios,
     false_discovery_rates,
-    rates,
-    ratios,
+    fit_rates,
 )
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
@@ -41,18 +41,18 @@ from bayesgram.io.formats import GET_A_COPY
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import SEEDED
 from bayesgram.releases.provenance import unproved_sentence
-from bayesgram.releases.release import Fingerprinted, Release, check_vocabulary
+from bayesgram.releases.release import Release, VocabularyIdentity, check_vocabulary
 from bayesgram.text.ngrams import distinct_orders, ngram_orders
 
-FDR = 0.1  # stated where nobody says otherwise
-MOST_RELEASES = 60
+DEFAULT_FDR = 0.1  # stated where nobody says otherwise
+MAX_RELEASES = 60
 PUBLIC_TEXT = "public text"
-SIGNAL = 3.0  # noise deviations by which a total must exceed 0 for its order to be compared
-UNITS = 1e6  # in which posteriors are counts
-PER_DEVIATION = 1.4826  # of a normal distribution, over its median absolute deviation
+MIN_TOTAL_Z = 3.0  # noise deviations by which a total must exceed 0 for its order to be compared
+POSTERIOR_UNITS = 1e6  # in which posteriors are counts
+MAD_TO_STD = 1.4826  # of a normal distribution, over its median absolute deviation
 
 
-class PublicText(Fingerprinted, Protocol):
+class PublicDistribution(VocabularyIdentity, Protocol):
     """Public n-grams with their distribution: a `Vocabulary` is one."""
 
     @property
@@ -78,12 +78,12 @@ class Change:
     fdr: float  # the smallest stated rate at which it is a discovery
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """In words.
 
-        >>> Change("a", 1, (0.1, 0.3), 0, 1, 2.94, 2.1, 3.91, 8.0, 1e-6).described
+        >>> Change("a", 1, (0.1, 0.3), 0, 1, 2.94, 2.1, 3.91, 8.0, 1e-6).description
         'rose 2.9× (2.1–3.9)'
-        >>> Change("a", 1, (0.1, 0.02), 0, 1, 0.2, 0.1, 0.25, -8.0, 1e-6).described
+        >>> Change("a", 1, (0.1, 0.02), 0, 1, 0.2, 0.1, 0.25, -8.0, 1e-6).description
         'fell 5.0× (4.0–10.0)'
         """
         rose = self.z >= 0
@@ -105,10 +105,10 @@ class Comparison:
     ngrams: pa.LargeStringArray
     orders: Integers
     shares: Floats  # R × V: θ of every release
-    deviations: Floats  # R × V: of θ; nan where it is not known
+    probability_std: Floats  # R × V: of θ; nan where it is not known
     pairs: Integers  # 2 × V: between which releases an n-gram changed most clearly
     log_ratios: Floats
-    log_deviations: Floats
+    log_ratio_std: Floats
     lows: Floats  # of the ratio
     highs: Floats
     z: Floats
@@ -120,12 +120,12 @@ class Comparison:
     measured: bool = False  # whether measurements were compared, and not posteriors
 
     @property
-    def tested(self) -> int:
+    def tested_count(self) -> int:
         """How many n-grams noise did not hide."""
         return int(np.isfinite(self.p_values).sum())
 
     @cached_property
-    def discovered(self) -> Integers:
+    def changed_rows(self) -> Integers:
         """The rows of what changed, the surest first."""
         order = np.lexsort((-np.abs(self.z), self.p_values))
         found: Integers = order[self.fdrs[order] <= self.fdr]
@@ -134,7 +134,7 @@ class Comparison:
     @cached_property
     def changes(self) -> list[Change]:
         """What changed, the surest first; of all of these, about as many as the stated rate says are chance."""
-        return [self.change(int(row)) for row in self.discovered]
+        return [self.change(int(row)) for row in self.changed_rows]
 
     def change(self, row: int) -> Change:
         """One n-gram."""
@@ -161,16 +161,16 @@ class Comparison:
         )
 
     @property
-    def explained(self) -> str:
+    def summary(self) -> str:
         """What was found and what it is worth, in words."""
-        hidden = len(self.ngrams) - self.tested
-        tests = f"{self.tested:,} n-grams were tested" + (
+        hidden = len(self.ngrams) - self.tested_count
+        tests = f"{self.tested_count:,} n-grams were tested" + (
             f", noise hides {hidden:,} more" if hidden else ""
         )
-        if not self.discovered.size:
+        if not self.changed_rows.size:
             return f"Nothing is sure to have changed: {tests}, and none stands out (false discovery rate {self.fdr:g})."
         return (
-            f"{self.discovered.size:,} changed: {tests}. False discovery rate {self.fdr:g}: of a list like this, at"
+            f"{self.changed_rows.size:,} changed: {tests}. False discovery rate {self.fdr:g}: of a list like this, at"
             f" most about {self.fdr:.0%} are there by chance."
         )
 
@@ -178,9 +178,9 @@ class Comparison:
 @check_arguments
 def compare(
     *releases: Release,
-    vocabulary: PublicText | None = None,
+    vocabulary: PublicDistribution | None = None,
     names: Sequence[str] | None = None,
-    fdr: float = FDR,
+    fdr: float = DEFAULT_FDR,
 ) -> Comparison:
     """What changed between two or more releases; or, with a vocabulary, between its public text and one release."""
     _check(releases, vocabulary, fdr)
@@ -200,10 +200,10 @@ def compare(
         np.array([getattr(each, what) for each in matched]) for what in ("shares", "deviations")
     )
     made = _compared(named, matched[0].ngrams, shares, deviations, found, drifts, fdr, notes)
-    return replace(made, measured=all(release.measured is not None for release in releases))
+    return replace(made, measured=all(release.measurements is not None for release in releases))
 
 
-def _check(releases: Sequence[Release], vocabulary: PublicText | None, fdr: float) -> None:
+def _check(releases: Sequence[Release], vocabulary: PublicDistribution | None, fdr: float) -> None:
     """Refuse what can't be compared."""
     if not 0 < fdr < 1:
         raise UsageError.for_argument(
@@ -216,9 +216,9 @@ def _check(releases: Sequence[Release], vocabulary: PublicText | None, fdr: floa
             f"{len(releases)} releases and a vocabulary: public text is compared with one release; leave the"
             " vocabulary out to compare releases with each other."
         )
-    if vocabulary is None and not 2 <= len(releases) <= MOST_RELEASES:
+    if vocabulary is None and not 2 <= len(releases) <= MAX_RELEASES:
         raise UsageError(
-            f"{len(releases)} releases: give from 2 to {MOST_RELEASES}, or one and its vocabulary, to compare it with"
+            f"{len(releases)} releases: give from 2 to {MAX_RELEASES}, or one and its vocabulary, to compare it with"
             " public text."
         )
 
@@ -246,17 +246,21 @@ class _Matched:
     @property
     def deviations(self) -> Floats:
         """Of θ; nan where the mechanism does not say."""
-        known = self.release.deviations
+        known = self.release.probability_std
         return np.full(self.rows.size, np.nan) if known is None else known[self.rows]
 
-    def counts(self, order: int) -> Counts | None:
+    def counts(self, order: int) -> ReleaseCounts | None:
         """The n-grams of an order as noisy counts; None where noise hides even their total."""
         among = self.orders == order
-        if self.release.measured is None:
-            return Counts(UNITS * self.shares[among], UNITS * self.deviations[among], UNITS)
-        texts, counts, noise = self.release.measured.ngrams(order)
-        total, doubt = self.release.measured.total(order)
-        if total < SIGNAL * doubt:
+        if self.release.measurements is None:
+            return ReleaseCounts(
+                POSTERIOR_UNITS * self.shares[among],
+                POSTERIOR_UNITS * self.deviations[among],
+                POSTERIOR_UNITS,
+            )
+        texts, counts, noise = self.release.measurements.ngrams(order)
+        total, doubt = self.release.measurements.total(order)
+        if total < MIN_TOTAL_Z * doubt:
             return None
         places = pc.index_in(self.ngrams.filter(pa.array(among)), texts)
         if places.null_count:
@@ -267,7 +271,7 @@ class _Matched:
         details = self.release.card.details
         sigma = details.get("noise_multiplier")
         clip_norm = details.get("clip_norm_used", self.release.card.settings.get("clip_norm"))
-        return Counts(
+        return ReleaseCounts(
             counts[rows], noise[rows], total, noise[rows] / sigma if sigma else None, clip_norm
         )
 
@@ -309,8 +313,8 @@ def _matched(releases: Sequence[Release], names: Sequence[str]) -> tuple[list[In
 
 def _is_same(one: Release, other: Release) -> bool:
     """By what was measured: the posteriors of two releases that noise hides are both public text."""
-    if one.measured is not None and other.measured is not None:
-        return one.measured.digest == other.measured.digest
+    if one.measurements is not None and other.measurements is not None:
+        return one.measurements.digest == other.measurements.digest
     return one.card == other.card and np.array_equal(one.probabilities, other.probabilities)
 
 
@@ -330,18 +334,18 @@ def _notes_of(release: Release) -> Iterator[str]:
         yield f"{release.card.label}; it was {weakened}."
     elif release.card.guarantee is not Guarantee.PROVED:
         yield f"{release.card.label}; the noise is not calibrated."
-    if release.measured is None and release.deviations is None:
+    if release.measurements is None and release.probability_std is None:
         yield (
             "nothing is told of the noise, which was guessed from how far most n-grams moved; the false discovery rate"
             " is not assured."
         )
-    elif release.measured is None:
+    elif release.measurements is None:
         yield "no measurements, so that posteriors are compared; a past that releases share is not taken into account."
 
 
 def _by_order(
     matched: Sequence[_Matched], names: Sequence[str], notes: list[str]
-) -> tuple[list[tuple[Bools, Rates]], dict[int, float]]:
+) -> tuple[list[tuple[Bools, PooledRates]], dict[int, float]]:
     """The rates of every order, and how much most n-grams moved; notes what noise hides and what clipping distorts."""
     found, drifts, norms = [], {}, 0.0
     for order in distinct_orders(matched[0].orders):
@@ -353,9 +357,9 @@ def _by_order(
                 f"order {order}: noise hides even the total of {', '.join(hidden)}; it is not compared."
             )
             continue
-        found.append((matched[0].orders == order, rates(_with_guessed_noise(seen))))
+        found.append((matched[0].orders == order, fit_rates(_with_guessed_noise(seen))))
         drifts[order] = found[-1][1].drift
-        norms = max(norms, distortion([each.clip_norm for each in seen]))
+        norms = max(norms, clip_norm_drift([each.clip_norm for each in seen]))
     if norms:
         notes.append(
             f"Their clip norms differ, which moves counts by about {norms:.0%}: only larger changes count."
@@ -363,20 +367,20 @@ def _by_order(
     return found, drifts
 
 
-def _with_guessed_noise(counts: Sequence[Counts]) -> list[Counts]:
+def _with_guessed_noise(counts: Sequence[ReleaseCounts]) -> list[ReleaseCounts]:
     """The same, with the noise of those that tell nothing of it as large as the rarer half of n-grams makes it seem."""
     shares = np.array([each.counts / each.total for each in counts])
     rare = shares.mean(axis=0) <= np.median(shares.mean(axis=0))
     made = []
     for at, each in enumerate(counts):
-        if np.isfinite(each.noise).all() and (each.noise > 0).all():
+        if np.isfinite(each.noise_std).all() and (each.noise_std > 0).all():
             made.append(each)
             continue
         others = np.delete(shares, at, axis=0).mean(axis=0)
-        guessed = PER_DEVIATION * float(np.median(np.abs(shares[at] - others)[rare]))
+        guessed = MAD_TO_STD * float(np.median(np.abs(shares[at] - others)[rare]))
         floor = 1e-3 * float(np.median(shares[at])) + 1e-12
         made.append(
-            Counts(
+            ReleaseCounts(
                 each.counts, np.full_like(each.counts, max(guessed, floor) * each.total), each.total
             )
         )
@@ -388,19 +392,19 @@ def _with_public_text(release: Release, prior: Floats, name: str, fdr: float) ->
 
     The posterior is drawn to public text, so its distance from it is rather too small than too large.
     """
-    if release.deviations is None:
+    if release.probability_std is None:
         raise UsageError(
             f"{name}: does not tell how sure it is of its numbers; make a release with posterior."
         )
     shares = np.array([prior, release.probabilities])
-    sure = np.maximum(release.deviations, 1e-9 * prior)
+    sure = np.maximum(release.probability_std, 1e-9 * prior)
     noise = np.array([(1e-6 * sure) ** 2, sure**2])
-    found = Rates(shares, noise, np.zeros_like(noise), 0.0, 0.0, prior)
+    found = PooledRates(shares, noise, np.zeros_like(noise), 0.0, 0.0, prior)
     notes = (
         [] if release.card.guarantee is Guarantee.PROVED else _evidence_notes([release], [name])[:1]
     )
     everything: Bools = np.ones(prior.size, bool)
-    deviations = np.array([np.zeros_like(prior), release.deviations])
+    deviations = np.array([np.zeros_like(prior), release.probability_std])
     return _compared(
         [PUBLIC_TEXT, name],
         release.ngrams,
@@ -419,7 +423,7 @@ def _compared(
     ngrams: pa.LargeStringArray,
     shares: Floats,
     deviations: Floats,
-    found: list[tuple[Bools, Rates]],
+    found: list[tuple[Bools, PooledRates]],
     drifts: dict[int, float],
     fdr: float,
     notes: list[str],
@@ -432,7 +436,7 @@ def _compared(
     pairs = np.zeros((2, size), np.int64)
     pairs[1] = len(names) - 1
     for among, rate in found:
-        tested = rate.visible if visible is None else visible[among]
+        tested = rate.tested_mask if visible is None else visible[among]
         rows = np.flatnonzero(among)[tested]
         columns["p_values"][rows] = rate.p_values[tested]
         pairs[:, rows], columns["z"][rows] = _clearest(rate, tested)
@@ -455,27 +459,29 @@ def _compared(
     )
 
 
-_COLUMNS = ("log_ratios", "log_deviations", "lows", "highs", "z", "p_values")
+_COLUMNS = ("log_ratios", "log_ratio_std", "lows", "highs", "z", "p_values")
 
 
-def _clearest(rate: Rates, tested: Bools) -> tuple[Integers, Floats]:
+def _clearest(rate: PooledRates, tested: Bools) -> tuple[Integers, Floats]:
     """The two releases between which each n-gram differs most clearly, in standard deviations, and by how many."""
     places = list(combinations(range(len(rate.shares)), 2))
-    scores = np.array([rate.between(*pair)[tested] for pair in places])
+    scores = np.array([rate.z_between(*pair)[tested] for pair in places])
     best = np.abs(scores).argmax(axis=0) if scores.size else np.zeros(0, np.int64)
     return np.array(places).T[:, best], np.take_along_axis(scores, best[None, :], axis=0)[0]
 
 
-def _ratios(rate: Rates, tested: Bools, pairs: Integers) -> dict[str, Floats]:
+def _ratios(rate: PooledRates, tested: Bools, pairs: Integers) -> dict[str, Floats]:
     """Log-ratios between the pair of each n-gram, by what changes are like among all that are tested."""
     made = {
-        name: np.zeros(pairs.shape[1]) for name in ("log_ratios", "log_deviations", "lows", "highs")
+        name: np.zeros(pairs.shape[1]) for name in ("log_ratios", "log_ratio_std", "lows", "highs")
     }
     for pair in np.unique(pairs, axis=1).T.tolist():
         own = (pairs == np.array(pair)[:, None]).all(axis=0)
-        seen = ratios(rate.shares[pair][:, tested], rate.own_variances[pair][:, tested])
+        seen = estimate_log_ratios(
+            rate.shares[pair][:, tested], rate.plugin_variances[pair][:, tested]
+        )
         for name, values in zip(
-            made, (seen.mean, seen.deviation, np.exp(seen.low), np.exp(seen.high)), strict=True
+            made, (seen.mean, seen.std, np.exp(seen.low), np.exp(seen.high)), strict=True
         ):
             made[name][own] = values[own]
     return made
@@ -497,7 +503,7 @@ def comparison_table(found: Comparison) -> pa.Table:
         "ratio_low": found.lows,
         "ratio_high": found.highs,
         "log_ratio": found.log_ratios,
-        "standard_deviation": found.log_deviations,
+        "standard_deviation": found.log_ratio_std,
         "z": found.z,
         "p_value": found.p_values,
         "fdr": found.fdrs,
@@ -515,12 +521,12 @@ def comparison_table(found: Comparison) -> pa.Table:
 
 def comparison_json(found: Comparison) -> dict[str, Any]:
     """What was compared, and what changed, the surest first."""
-    table = comparison_table(found).take(pa.array(found.discovered))
+    table = comparison_table(found).take(pa.array(found.changed_rows))
     return {
         "releases": found.names,
         "fdr": found.fdr,
         "in_common": len(found.ngrams),
-        "tested": found.tested,
+        "tested": found.tested_count,
         "drift": {str(order): drift for order, drift in found.drifts.items()},
         "notes": found.notes,
         "changes": [
@@ -529,13 +535,13 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
                 "described": told,
             }
             for row, told in zip(
-                table.to_pylist(), (change.described for change in found.changes), strict=True
+                table.to_pylist(), (change.description for change in found.changes), strict=True
             )
         ],
     }
 
 
-def check_suffix(path: Path) -> None:
+def check_output_suffix(path: Path) -> None:
     """Refuse a name that does not say what to write."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError.for_argument(
@@ -547,7 +553,7 @@ def check_suffix(path: Path) -> None:
 
 def save_comparison(found: Comparison, path: Path, *, force: bool = False) -> None:
     """Write what the name says: all n-grams, the surest changes first; as JSON what changed."""
-    check_suffix(path)
+    check_output_suffix(path)
     table = comparison_table(found)
     table = table.take(pa.array(np.argsort(np.nan_to_num(found.p_values, nan=2.0), kind="stable")))
     with write_file_atomically(path, force=force) as aside:

@@ -33,39 +33,43 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats
 
-CUT = 1.5  # deviations: what is beyond counts as so much, so that real changes hardly move κ, τ and scales
-MIDDLE = 0.7784652161744698  # E min(Z², CUT²) of a normal Z: 2 (Φ − ½ − CUT φ + CUT² (1 − Φ)); to import Φ takes 0.5 s
-_FOURTH = 1.2356775734962444  # E min(Z², CUT²)²: 2 (3 (Φ − ½) − (CUT³ + 3 CUT) φ + CUT⁴ (1 − Φ))
-MIDDLE_DEVIATION = float(np.sqrt(_FOURTH - MIDDLE**2))
-ENOUGH = 30.0  # n-grams that tell of a number; with fewer κ is its bound, there is no drift, and scales are the totals
-VISIBLE = 2.0  # deviations of p above 0 from which an n-gram is tested
-ROUNDS = 4
-LARGEST_DRIFT, USUAL_DRIFT = 2.0, 0.1
-PER_OCTAVE = 0.05  # relative deviation of a count by clip norms that differ by a factor of 2, over made-up people
-LARGEST_FREE = 1e6  # of κ where the most that one user adds is not known, in counts
-FIRST = 0.1  # that is tried of κ and τ; from there doubled, then halved
-HALVINGS = 12
+MAX_SCORE = 1.5  # deviations: what is beyond counts as so much, so that real changes hardly move κ, τ and scales
+CAPPED_SQUARE_MEAN = 0.7784652161744698  # E min(Z², CUT²) of a normal Z: 2 (Φ − ½ − CUT φ + CUT² (1 − Φ)); to import Φ takes 0.5 s
+_CAPPED_FOURTH_MOMENT = (
+    1.2356775734962444  # E min(Z², CUT²)²: 2 (3 (Φ − ½) − (CUT³ + 3 CUT) φ + CUT⁴ (1 − Φ))
+)
+CAPPED_SQUARE_STD = float(np.sqrt(_CAPPED_FOURTH_MOMENT - CAPPED_SQUARE_MEAN**2))
+MIN_EFFECTIVE_NGRAMS = 30.0  # n-grams that tell of a number; with fewer κ is its bound, there is no drift, and scales are the totals
+MIN_POOLED_Z = 2.0  # deviations of p above 0 from which an n-gram is tested
+FIT_ROUNDS = 4
+MAX_DRIFT, TYPICAL_DRIFT = 2.0, 0.1
+DRIFT_PER_OCTAVE = 0.05  # relative deviation of a count by clip norms that differ by a factor of 2, over made-up people
+MAX_FREE_SAMPLING = 1e6  # of κ where the most that one user adds is not known, in counts
+INITIAL_STEP = 0.1  # that is tried of κ and τ; from there doubled, then halved
+BISECTION_STEPS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class ReleaseCounts:
     """Noisy counts of one order in one release."""
 
     counts: Floats
-    noise: Floats  # standard deviations
+    noise_std: Floats  # standard deviations
     total: float
-    most: Floats | None = None  # J: the most that one user can add to a count; None: not known
+    max_user_count: Floats | None = (
+        None  # J: the most that one user can add to a count; None: not known
+    )
     clip_norm: float | None = None  # Λ; None: not known
 
 
 @dataclass(frozen=True, eq=False)
-class Rates:
+class PooledRates:
     """Shares of all releases (R × V), their variances under H0, and what they have in common."""
 
     shares: Floats
-    noise: Floats  # variances of the privacy noise
-    chance: Floats  # variances of who wrote what, where κ = 1, for p = 1
-    sampling: float  # κ
+    noise_var: Floats  # variances of the privacy noise
+    sampling_var: Floats  # variances of who wrote what, where κ = 1, for p = 1
+    sampling_factor: float  # κ
     drift: float  # τ
     pooled: Floats  # p
 
@@ -73,31 +77,35 @@ class Rates:
     def variances(self) -> Floats:
         """Of every share, under H0."""
         return (
-            self.noise
-            + (self.sampling * self.chance + self.drift**2 / 2 * self.pooled) * self.pooled
+            self.noise_var
+            + (self.sampling_factor * self.sampling_var + self.drift**2 / 2 * self.pooled)
+            * self.pooled
         )
 
     @property
-    def own_variances(self) -> Floats:
+    def plugin_variances(self) -> Floats:
         """Of every share, if it is what it seems."""
         seen = np.maximum(self.shares, 0.0)
-        return self.noise + (self.sampling * self.chance + self.drift**2 / 2 * seen) * seen
+        return (
+            self.noise_var
+            + (self.sampling_factor * self.sampling_var + self.drift**2 / 2 * seen) * seen
+        )
 
     @cached_property
-    def pooled_deviation(self) -> Floats:
+    def pooled_std(self) -> Floats:
         """Of p."""
         deviation: Floats = 1 / np.sqrt((1 / self.variances).sum(axis=0))
         return deviation
 
     @cached_property
-    def scores(self) -> Floats:
+    def z_scores(self) -> Floats:
         """Each release against p, in standard deviations: of two releases, both are ± the same."""
-        return (self.shares - self.pooled) / np.sqrt(self.variances - self.pooled_deviation**2)
+        return (self.shares - self.pooled) / np.sqrt(self.variances - self.pooled_std**2)
 
     @cached_property
-    def visible(self) -> Bools:
+    def tested_mask(self) -> Bools:
         """Whether an n-gram is tested: a change of one that no release sees can't be seen."""
-        seen: Bools = self.pooled > VISIBLE * self.pooled_deviation
+        seen: Bools = self.pooled > MIN_POOLED_Z * self.pooled_std
         return seen
 
     @cached_property
@@ -109,76 +117,92 @@ class Rates:
         tails: Floats = chdtrc(len(self.shares) - 1, statistic)
         return tails
 
-    def between(self, first: int, second: int) -> Floats:
+    def z_between(self, first: int, second: int) -> Floats:
         """Z: by how many standard deviations the second share is above the first."""
         deviation = np.sqrt(self.variances[first] + self.variances[second])
         z: Floats = (self.shares[second] - self.shares[first]) / deviation
         return z
 
-    def having(self, name: Literal["sampling", "drift"], value: float) -> "Rates":
+    def with_parameter(self, name: Literal["sampling", "drift"], value: float) -> "PooledRates":
         """With another κ or τ."""
-        return replace(self, sampling=value) if name == "sampling" else replace(self, drift=value)
+        return (
+            replace(self, sampling_factor=value)
+            if name == "sampling"
+            else replace(self, drift=value)
+        )
 
-    def taken(self, rows: Bools) -> "Rates":
+    def select(self, rows: Bools) -> "PooledRates":
         """Some of the n-grams."""
         shares, noise, chance = (
-            values[:, rows] for values in (self.shares, self.noise, self.chance)
+            values[:, rows] for values in (self.shares, self.noise_var, self.sampling_var)
         )
-        return replace(self, shares=shares, noise=noise, chance=chance, pooled=self.pooled[rows])
+        return replace(
+            self, shares=shares, noise_var=noise, sampling_var=chance, pooled=self.pooled[rows]
+        )
 
-    def repooled(self) -> "Rates":
+    def with_updated_pool(self) -> "PooledRates":
         """With p as the variances have it; it is never below 0."""
         weights = 1 / self.variances
         pooled = np.maximum((weights * self.shares).sum(axis=0) / weights.sum(axis=0), 0.0)
         return replace(self, pooled=pooled)
 
 
-def rates(releases: Sequence[Counts]) -> Rates:
+def fit_rates(releases: Sequence[ReleaseCounts]) -> PooledRates:
     """Shares, and how far they stray by chance, learnt from all n-grams together."""
     frequency = np.mean(
-        [np.log(release.noise) for release in releases], axis=0
+        [np.log(release.noise_std) for release in releases], axis=0
     )  # public: noise follows public text
     frequency -= frequency.mean()
-    least = distortion([release.clip_norm for release in releases])
+    least = clip_norm_drift([release.clip_norm for release in releases])
     scales = np.zeros(
         (len(releases), 2)
     )  # log of what the total is times, and its slope over frequency
-    bound = 1.0 if all(release.most is not None for release in releases) else LARGEST_FREE
+    bound = (
+        1.0
+        if all(release.max_user_count is not None for release in releases)
+        else MAX_FREE_SAMPLING
+    )
     found = _rates(releases, scales, frequency, (1.0, least))
-    for fitting in [False] * ROUNDS + [
+    for fitting in [False] * FIT_ROUNDS + [
         True
-    ] * ROUNDS:  # scales first: what they explain is neither chance nor drift
-        found = found.repooled()
+    ] * FIT_ROUNDS:  # scales first: what they explain is neither chance nor drift
+        found = found.with_updated_pool()
         scales[1:] += [_scale_step(found, at, frequency) for at in range(1, len(releases))]
         if fitting:
             found = _with_drift(_with_sampling(found, bound), least)
-        spread = found.sampling, found.drift
+        spread = found.sampling_factor, found.drift
         found = replace(_rates(releases, scales, frequency, spread), pooled=found.pooled)
-    return found.repooled().repooled()
+    return found.with_updated_pool().with_updated_pool()
 
 
-def distortion(clip_norms: Sequence[float | None]) -> float:
+def clip_norm_drift(clip_norms: Sequence[float | None]) -> float:
     """The least drift of releases with these clip norms."""
     known = [clip_norm for clip_norm in clip_norms if clip_norm is not None]
-    return PER_OCTAVE * float(np.log2(max(known) / min(known))) if known else 0.0
+    return DRIFT_PER_OCTAVE * float(np.log2(max(known) / min(known))) if known else 0.0
 
 
 def _rates(
-    releases: Sequence[Counts], scales: Floats, frequency: Floats, spread: tuple[float, float]
-) -> Rates:
+    releases: Sequence[ReleaseCounts],
+    scales: Floats,
+    frequency: Floats,
+    spread: tuple[float, float],
+) -> PooledRates:
     """Shares for these scales."""
     totals = np.array([[release.total] for release in releases]) * np.exp(
         scales[:, :1] + scales[:, 1:] * frequency
     )
     shares = np.array([release.counts for release in releases]) / totals
-    noise = (np.array([release.noise for release in releases]) / totals) ** 2
+    noise = (np.array([release.noise_std for release in releases]) / totals) ** 2
     most = np.array(
-        [np.ones_like(each.counts) if each.most is None else each.most for each in releases]
+        [
+            np.ones_like(each.counts) if each.max_user_count is None else each.max_user_count
+            for each in releases
+        ]
     )
-    return Rates(shares, noise, most / totals, *spread, np.maximum(shares.mean(axis=0), 0.0))
+    return PooledRates(shares, noise, most / totals, *spread, np.maximum(shares.mean(axis=0), 0.0))
 
 
-def _scale_step(found: Rates, at: int, frequency: Floats) -> Floats:
+def _scale_step(found: PooledRates, at: int, frequency: Floats) -> Floats:
     """By how much to move the scale of a release, so that the middle of all n-grams is where that of the first is.
 
     Least squares of x − x₀ on p and p·frequency, each difference cut at CUT deviations.
@@ -186,64 +210,74 @@ def _scale_step(found: Rates, at: int, frequency: Floats) -> Floats:
     deviation = np.sqrt(found.variances[0] + found.variances[at])
     regressors = found.pooled / deviation * np.stack([np.ones_like(frequency), frequency])
     weights = regressors[0] ** 2
-    if _effective(weights) < ENOUGH:
+    if _effective(weights) < MIN_EFFECTIVE_NGRAMS:
         return np.zeros(2)
     information = regressors @ regressors.T + np.diag(
         [0.0, 1e-9 * weights.sum()]
     )  # all may be equally frequent
     step: Floats = np.linalg.solve(
-        information, regressors @ np.clip(found.between(0, at), -CUT, CUT)
+        information, regressors @ np.clip(found.z_between(0, at), -MAX_SCORE, MAX_SCORE)
     )
     return step
 
 
-def _with_sampling(found: Rates, bound: float) -> Rates:
+def _with_sampling(found: PooledRates, bound: float) -> PooledRates:
     """With κ as the n-grams tell it that have much of it, and little of what may be drift; its bound if few do.
 
     As if there were no drift: what may be either is chance as far as that goes, also where clip norms differ.
     """
-    own = found.chance.mean(axis=0) * found.pooled
+    own = found.sampling_var.mean(axis=0) * found.pooled
     weights = (
-        found.visible * own / (own + found.noise.mean(axis=0) + (USUAL_DRIFT * found.pooled) ** 2)
+        found.tested_mask
+        * own
+        / (own + found.noise_var.mean(axis=0) + (TYPICAL_DRIFT * found.pooled) ** 2)
     )
-    if _effective(weights) < ENOUGH:
-        return replace(found, sampling=1.0)
-    parts = replace(found, drift=0.0).taken(weights > 0)
-    return replace(found, sampling=_smallest("sampling", parts, (0.0, bound), weights[weights > 0]))
-
-
-def _with_drift(found: Rates, least: float) -> Rates:
-    """With τ as the n-grams tell it that noise and chance hide least; none where these are too few."""
-    own = USUAL_DRIFT**2 * found.pooled**2
-    rest = found.noise.mean(axis=0) + found.sampling * found.chance.mean(axis=0) * found.pooled
-    weights = found.visible * own / (own + rest)
-    if _effective(weights) < ENOUGH:
-        return replace(found, drift=least)
-    parts = found.taken(weights > 0)
+    if _effective(weights) < MIN_EFFECTIVE_NGRAMS:
+        return replace(found, sampling_factor=1.0)
+    parts = replace(found, drift=0.0).select(weights > 0)
     return replace(
-        found, drift=_smallest("drift", parts, (least, LARGEST_DRIFT), weights[weights > 0])
+        found, sampling_factor=_smallest("sampling", parts, (0.0, bound), weights[weights > 0])
     )
+
+
+def _with_drift(found: PooledRates, least: float) -> PooledRates:
+    """With τ as the n-grams tell it that noise and chance hide least; none where these are too few."""
+    own = TYPICAL_DRIFT**2 * found.pooled**2
+    rest = (
+        found.noise_var.mean(axis=0)
+        + found.sampling_factor * found.sampling_var.mean(axis=0) * found.pooled
+    )
+    weights = found.tested_mask * own / (own + rest)
+    if _effective(weights) < MIN_EFFECTIVE_NGRAMS:
+        return replace(found, drift=least)
+    parts = found.select(weights > 0)
+    return replace(found, drift=_smallest("drift", parts, (least, MAX_DRIFT), weights[weights > 0]))
 
 
 def _smallest(
-    name: Literal["sampling", "drift"], found: Rates, ends: tuple[float, float], weights: Floats
+    name: Literal["sampling", "drift"],
+    found: PooledRates,
+    ends: tuple[float, float],
+    weights: Floats,
 ) -> float:
     """The smallest κ or τ, between bounds, under which n-grams stray no further than expected."""
     low, most = ends
-    high = min(max(low, FIRST), most)
-    while high < most and not _is_enough(found.having(name, high), weights):
+    high = min(max(low, INITIAL_STEP), most)
+    while high < most and not _is_enough(found.with_parameter(name, high), weights):
         low, high = high, min(2 * high, most)
-    for _ in range(HALVINGS):
+    for _ in range(BISECTION_STEPS):
         part = (low + high) / 2
-        low, high = (low, part) if _is_enough(found.having(name, part), weights) else (part, high)
+        low, high = (
+            (low, part) if _is_enough(found.with_parameter(name, part), weights) else (part, high)
+        )
     return high
 
 
-def _is_enough(found: Rates, weights: Floats) -> bool:
+def _is_enough(found: PooledRates, weights: Floats) -> bool:
     """Whether n-grams stray no further than expected, less a standard error; what is beyond CUT counts as CUT."""
-    strayed = np.minimum(found.scores[1:] ** 2, CUT**2).mean(axis=0)
-    error = MIDDLE_DEVIATION * float(np.linalg.norm(weights)) / np.sqrt(len(found.shares) - 1)
-    return bool((weights * (MIDDLE - strayed)).sum() >= error)
+    strayed = np.minimum(found.z_scores[1:] ** 2, MAX_SCORE**2).mean(axis=0)
+    error = CAPPED_SQUARE_STD * float(np.linalg.norm(weights)) / np.sqrt(len(found.shares) - 1)
+    return bool((weights * (CAPPED_SQUARE_MEAN - strayed)).sum() >= error)
 
 
 def _effective(weights: Floats) -> float:
@@ -264,36 +298,36 @@ def false_discovery_rates(p_values: Floats) -> Floats:
     return found
 
 
-WIDTHS = np.array([1e-9, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])  # of the normal distributions
-CELLS = 160  # of ℓ, for each n-gram
-REACH = 6.0  # standard deviations from the likeliest ℓ to the ends of the cells
-FARTHEST = 7.0  # no ratio is beyond e to this
-EFFECT_ROUNDS = 200
-TAIL = 0.025  # on each side of an interval
-BATCH_SIZE = 1 << 12  # n-grams
+PRIOR_STDS = np.array([1e-9, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])  # of the normal distributions
+GRID_CELLS = 160  # of ℓ, for each n-gram
+GRID_STDS = 6.0  # standard deviations from the likeliest ℓ to the ends of the cells
+MAX_LOG_RATIO = 7.0  # no ratio is beyond e to this
+EM_ROUNDS = 200
+TAIL_PROBABILITY = 0.025  # on each side of an interval
+BATCH_NGRAMS = 1 << 12  # n-grams
 
 
 @dataclass(frozen=True, eq=False)
-class Ratios:
+class LogRatioPosterior:
     """The posterior of ℓ for every n-gram."""
 
     mean: Floats
-    deviation: Floats
+    std: Floats
     low: Floats
     high: Floats
 
 
-def ratios(shares: Floats, variances: Floats) -> Ratios:
+def estimate_log_ratios(shares: Floats, variances: Floats) -> LogRatioPosterior:
     """Of the second share (2 × V) to the first."""
-    blocks = [slice(at, at + BATCH_SIZE) for at in range(0, shares.shape[1], BATCH_SIZE)]
+    blocks = [slice(at, at + BATCH_NGRAMS) for at in range(0, shares.shape[1], BATCH_NGRAMS)]
     cells = [_likelihoods(shares[:, block], variances[:, block]) for block in blocks]
     evidence = [
-        np.stack([(likely * _masses(edges, width)).sum(axis=1) for width in WIDTHS])
+        np.stack([(likely * _masses(edges, width)).sum(axis=1) for width in PRIOR_STDS])
         for edges, likely in cells
     ]
-    weights = _mixture(np.concatenate(evidence, axis=1)) if evidence else WIDTHS
+    weights = _mixture(np.concatenate(evidence, axis=1)) if evidence else PRIOR_STDS
     found = [_posterior(edges, likely, weights) for edges, likely in cells]
-    return Ratios(
+    return LogRatioPosterior(
         *(np.concatenate([block[at] for block in found] or [np.zeros(0)]) for at in range(4))
     )
 
@@ -301,10 +335,13 @@ def ratios(shares: Floats, variances: Floats) -> Ratios:
 def _likelihoods(shares: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Edges of the cells of ℓ around the likeliest (V × CELLS + 1), and the likelihood in the middle of each."""
     lifted = np.maximum(shares, np.sqrt(variances))
-    middle = np.clip(np.log(lifted[1] / lifted[0]), -FARTHEST + 1, FARTHEST - 1)
-    reach = REACH * np.sqrt((variances / lifted**2).sum(axis=0))
-    low, high = np.maximum(middle - reach, -FARTHEST), np.minimum(middle + reach, FARTHEST)
-    edges = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, CELLS + 1)
+    middle = np.clip(np.log(lifted[1] / lifted[0]), -MAX_LOG_RATIO + 1, MAX_LOG_RATIO - 1)
+    reach = GRID_STDS * np.sqrt((variances / lifted**2).sum(axis=0))
+    low, high = (
+        np.maximum(middle - reach, -MAX_LOG_RATIO),
+        np.minimum(middle + reach, MAX_LOG_RATIO),
+    )
+    edges = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, GRID_CELLS + 1)
     times = np.exp((edges[:, 1:] + edges[:, :-1]) / 2)
     misfit = (shares[1][:, None] - times * shares[0][:, None]) ** 2
     misfit /= variances[1][:, None] + times**2 * variances[0][:, None]
@@ -321,8 +358,8 @@ def _masses(edges: Floats, width: float) -> Floats:
 
 def _mixture(evidence: Floats) -> Floats:
     """Weights of the widths by EM; `evidence` is K × V. A thousandth n-gram more of each keeps all possible."""
-    weights = np.full(WIDTHS.size, 1 / WIDTHS.size)
-    for _ in range(EFFECT_ROUNDS):
+    weights = np.full(PRIOR_STDS.size, 1 / PRIOR_STDS.size)
+    for _ in range(EM_ROUNDS):
         parts = weights[:, None] * evidence + 1e-300
         weights = (parts / parts.sum(axis=0)).sum(axis=1) + 1e-3
         weights /= weights.sum()
@@ -333,7 +370,7 @@ def _posterior(
     edges: Floats, likely: Floats, weights: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Mean, deviation and the ends of the interval."""
-    changed = zip(weights[1:], WIDTHS[1:], strict=True)
+    changed = zip(weights[1:], PRIOR_STDS[1:], strict=True)
     prior = sum(weight * _masses(edges, width) for weight, width in changed)
     chances = likely * prior + 1e-300
     chances /= chances.sum(axis=1, keepdims=True)
@@ -343,6 +380,6 @@ def _posterior(
     reached = np.concatenate([np.zeros((len(edges), 1)), np.cumsum(chances, axis=1)], axis=1)
     ends = [
         [np.interp(at, row, edge) for row, edge in zip(reached, edges, strict=True)]
-        for at in (TAIL, 1 - TAIL)
+        for at in (TAIL_PROBABILITY, 1 - TAIL_PROBABILITY)
     ]
     return mean, deviation, np.array(ends[0]), np.array(ends[1])

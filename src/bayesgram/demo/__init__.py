@@ -1,1 +1,1 @@
-"""The demo: every step on generated data, with pictures."""
+"""The demo: every step on generated data, with charts."""

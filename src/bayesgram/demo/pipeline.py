@@ -1,24 +1,23 @@
-"""Releases that follow one another, on generated data: four weeks, and three countries in one budget.
+"""The demo: every step of the system on generated data, into one folder.
 
-In:  a population, a vocabulary, a folder.   Out: releases of every week, each with the last one as its prior, and of
-every country; what changed over the weeks, and what one country writes that another does not. A phrase becomes
-popular from week to week, and another is said in one country alone. People are new every week.
+`run` does, in order, what a person would do by hand:
 
-The whole story on generated data: text → vocabulary → counts → a release by every mechanism → a comparison.
+1. write public text (articles and chat) and the private messages of made-up users;
+2. make a vocabulary of trigrams from public text, and count them in the messages;
+3. discover words, pairs and trigrams that public text lacks, and release with the larger list;
+4. release four weeks, each with the last one as its prior, and three countries in one budget;
+5. release by every mechanism, and compare these releases with the private text;
+6. draw charts, and write results.json and results.csv.
 
-In:  a folder to fill, a number of users.   Out: the files a person would make by hand, a table and pictures.
-Public text is of two kinds, articles and chat, so that the release can say which of them its people write like.
-The comparison is among trigrams of public text. Beside it, words, pairs and trigrams that public text lacks are
-discovered, and a release goes on with the vocabulary that has grown by them. Then four weeks follow one another, and
-three countries share a budget.
-Each step calls what the command of the same name calls. The noise is real; only the population is seeded.
+Each step calls what the command of the same name calls. The noise is real; only the population is
+seeded.
 """
 
 import csv
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
-from bayesgram.releases.card import DETAIL, NormBin, norm_bins
+from bayesgram.releases.card import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
@@ -64,160 +63,140 @@ from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
-MOST_SEQUENCE_USERS = 20_000  # of a week, and of all countries: it need not take long
-PHRASE, WEEKS = (
-    "Let's be real.",
-    (0.0, 0.003, 0.01, 0.02),
-)  # the part of the messages that say it, week by week
-GREETING, COUNTRY, GREETED = (
-    "Happy new year!",
-    "fr",
-    0.05,
-)  # what only one country says, and how often
-SEGMENTS = ("de", "fr", "it")
-STEPS = len(WEEKS) + 1
-UNIT = "a user's week"
-
-SequenceStep = Callable[[str], AbstractContextManager[None]]
-
-
-@dataclass(frozen=True, eq=False)
-class SequentialReleases:
-    """What the weeks and the countries show."""
-
-    weeks: Comparison
-    countries: Comparison  # Germany and France
-
-
-def follow(
-    folder: Path, population: Population, vocabulary: Vocabulary, budget: Budget, step: SequenceStep
-) -> SequentialReleases:
-    """Release every week and every country, into folder/weeks and folder/countries."""
-    (folder / "weeks").mkdir()
-    made: list[Release] = []
-    for number, part in enumerate(WEEKS, start=1):
-        with step(f"Releasing week {number} of {len(WEEKS)}, ε = {budget.epsilon:g}"):
-            text = pa.Table.from_batches(_week(population, number, part))
-            counts, before = count(text, vocabulary), made[-1] if made else None
-            made.append(
-                release(counts, vocabulary, Posterior(), budget, previous=before, unit=UNIT)
-            )
-            made[-1].save(folder / "weeks" / f"week-{number}")
-    with step(f"Releasing {len(SEGMENTS)} countries in one budget, ε = {budget.epsilon:g}"):
-        text = pa.Table.from_batches(_abroad(population))
-        by_country = count(text, vocabulary, by="country", segments=SEGMENTS, other=True)
-        countries = release(by_country, vocabulary, Posterior(), budget)
-        countries.save(folder / "countries")
-    names = [f"w{number}" for number in range(1, len(made) + 1)]
-    two = compare(countries["de"], countries["fr"], names=["de", "fr"])
-    return SequentialReleases(compare(*made, names=names), two)
-
-
-def _week(population: Population, number: int, part: float) -> Iterator[pa.RecordBatch]:
-    """Some people's messages of a week, some of which say the phrase."""
-    people = Population(min(population.users, MOST_SEQUENCE_USERS), population.seed + number)
-    yield from (_saying(batch, PHRASE, part) for batch in people.messages())
-
-
-def _abroad(population: Population) -> Iterator[pa.RecordBatch]:
-    """Some people's messages with their countries, of which one has a greeting of its own."""
-    for batch in Population(min(population.users, MOST_SEQUENCE_USERS), population.seed).messages():
-        placed = with_countries(batch)
-        greeted = _saying(placed, GREETING, GREETED)
-        there = pc.equal(placed["country"], COUNTRY)
-        yield placed.set_column(1, "text", pc.if_else(there, greeted["text"], placed["text"]))
-
-
-def _saying(batch: pa.RecordBatch, phrase: str, part: float) -> pa.RecordBatch:
-    """The messages, a part of which are this phrase."""
-    chance = unit(hash_rows(*buffers(batch["text"].cast(pa.large_binary()))))
-    return batch.set_column(1, "text", pc.if_else(pa.array(chance < part), phrase, batch["text"]))
-
-
+# The numbers of the demo make a story that runs in about two minutes; no experiment chose them.
+MIN_USERS = 100
+MIN_SENTENCES = 100
 DELTA = 1e-7
-EPSILONS = (0.1, 1.0)
-ORDER, SIZE = 3, 20_000
-SHOWN = "posterior"  # the mechanism whose n-grams are looked at: PROVED
-SEARCHED, LISTED = (1, 2, 3), 10_000  # orders of the discovery, and public n-grams of each
-ROUNDS = 3  # of the discovery: more find more, and take longer
-BEST_SLOPES, BEST_RHOS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1), (0.3, 0.5, 0.7, 0.9)
-SOURCES = {"articles": "articles.txt.gz", "chat": "chat.txt.gz"}  # public text, by register
-FEWEST = 100  # users, and sentences
-CHAT_PART = 3  # sentences of articles for one post of chat: a source may be small
+EPSILONS = (0.1, 1.0)  # of the comparison; the other steps use the larger
+ORDER = 3
+VOCABULARY_SIZE = 20_000  # trigrams
+SHOWN = "posterior"  # the mechanism whose release is looked at: PROVED
+
+SOURCES = {"articles": "articles.txt.gz", "chat": "chat.txt.gz"}  # files of public text
+SENTENCES_PER_POST = 3  # sentences of articles for one post of chat: a source may be small
+
+DISCOVERED_ORDERS = (1, 2, 3)
+LISTED_SIZE = 10_000  # public n-grams of each order that the discovery need not find
+DISCOVERY_ROUNDS = 3  # more find more, and take longer
+
+MAX_SEQUENCE_USERS = 20_000  # of a week, and of all countries: it need not take long
+WEEKLY_PHRASE = "Let's be real."
+WEEKLY_SHARES = (0.0, 0.003, 0.01, 0.02)  # of the messages that say the phrase, week by week
+WEEKLY_UNIT = "a user's week"
+COUNTRIES = ("de", "fr", "it")
+GREETING = "Happy new year!"
+GREETING_COUNTRY = "fr"  # the one country that says it
+GREETING_SHARE = 0.05  # of that country's messages
+
+# The grid on which the best S and ρ of the paper's mechanism are sought.
+BEST_SLOPES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1)
+BEST_RHOS = (0.3, 0.5, 0.7, 0.9)
+
 RESULTS = "results.json"
+CHARTS = ("comparison", "sources", "moved", "norms", "found", "weeks")
 CONTENTS = (
-    *(
-        *SOURCES.values(),
-        "messages",
-        "vocab.parquet",
-        "counts",
-        "found",
-        "releases",
-        "weeks",
-        "countries",
-    ),
-    *(RESULTS, "results.csv"),
-    *(
-        f"{picture}.{kind}"
-        for picture in ("comparison", "sources", "moved", "norms", "found", "weeks")
-        for kind in ("svg", "png")
-    ),
+    *SOURCES.values(),
+    "messages",
+    "vocab.parquet",
+    "counts",
+    "found",
+    "releases",
+    "weeks",
+    "countries",
+    RESULTS,
+    "results.csv",
+    *(f"{chart}.{kind}" for chart in CHARTS for kind in ("svg", "png")),
 )
 
 Step = Callable[[str], AbstractContextManager[None]]
 
-
-@dataclass(frozen=True)
-class DemoResults:
-    """What the demo found, for printing."""
-
-    rows: list[dict[str, Any]]
-    lifted: list[ProbabilityChange]
-    lowered: list[ProbabilityChange]
-    norms: list[NormBin]  # of the release that is looked at
-    sources: str | None  # which public text its people write like
-    source_weights: dict[str, Any]  # the same in numbers, by order
-    secrets: int  # planted in private text
-    leaked: int  # of them, found in any release or in the discovery
-    found: "Found"
-    followed: SequentialReleases
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; norms are in the release's card, with their infinite last edge."""
-        told = {name: comparison_json(found) for name, found in vars(self.followed).items()}
-        plain = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name != "norms"
-        }
-        plain |= {"lifted": [*map(asdict, self.lifted)], "lowered": [*map(asdict, self.lowered)]}
-        return {**plain, "found": asdict(self.found), "followed": told}
+# --- Results ---
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the discovery added."""
-
-    claim: str
-    level: float  # T
-    deviation: float
-    ngrams: list[tuple[str, int, float]]  # n-gram, order, noisy weight; heaviest first
-    covered: list["Covered"]  # by order
-
-
-@dataclass(frozen=True)
-class Covered:
-    """Which share of what people write the vocabulary lists. Private."""
+class OrderCoverage:
+    """Which share of what people write the vocabulary lists, for one order. Private."""
 
     order: int
     before: float  # public text alone
     after: float  # with what was discovered
 
 
+@dataclass(frozen=True)
+class DiscoveredNgrams:
+    """What the discovery added."""
+
+    claim: str
+    level: float  # T, the threshold
+    deviation: float  # the standard deviation of the noise on weights
+    ngrams: list[tuple[str, int, float]]  # n-gram, order, noisy weight; heaviest first
+    covered: list[OrderCoverage]
+
+
+@dataclass(frozen=True, eq=False)
+class SequentialReleases:
+    """What changed over the weeks, and between two countries."""
+
+    weeks: Comparison
+    countries: Comparison  # Germany and France
+
+
+@dataclass(frozen=True)
+class DemoResults:
+    """What the demo shows, for printing."""
+
+    rows: list[dict[str, Any]]  # the comparison of all mechanisms
+    lifted: list[ProbabilityChange]  # n-grams that the shown release makes more likely
+    lowered: list[ProbabilityChange]
+    norms: list[NormBin]  # the norm histogram of the shown release
+    sources: str | None  # a sentence: which public text its people write like
+    source_weights: dict[str, Any]  # the same in numbers, by order
+    secrets: int  # planted in private text
+    leaked: int  # of them, readable from any release or from the discovery
+    found: DiscoveredNgrams
+    followed: SequentialReleases
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; norms are in the release's card, with their infinite last edge."""
+        return {
+            "rows": self.rows,
+            "lifted": [asdict(change) for change in self.lifted],
+            "lowered": [asdict(change) for change in self.lowered],
+            "sources": self.sources,
+            "source_weights": self.source_weights,
+            "secrets": self.secrets,
+            "leaked": self.leaked,
+            "found": asdict(self.found),
+            "followed": {
+                "weeks": comparison_json(self.followed.weeks),
+                "countries": comparison_json(self.followed.countries),
+            },
+        }
+
+
+# --- The demo ---
+
+
 def run(
     output: Path, population: Population, *, sentences: int, step: Step, force: bool = False
 ) -> DemoResults:
-    """Fill the folder; it appears whole, or not at all. With fewer people or less text there is no story to tell."""
-    check_int("users", population.users, FEWEST, MOST_USERS, "the number of users of a demo")
-    check_int("sentences", sentences, FEWEST, MOST_SENTENCES, "the number of sentences of a demo")
+    """Run the demo into a folder, which appears whole or not at all.
+
+    Args:
+        output: The folder.
+        population: The made-up people.
+        sentences: Of articles; there are a third as many posts of public chat.
+        step: Called with a label; returns a context that holds while that step runs.
+        force: Whether to replace an earlier demo.
+
+    Raises:
+        UsageError: If there are too few people or too little text for a story.
+    """
+    check_int("users", population.users, MIN_USERS, MOST_USERS, "the number of users of a demo")
+    check_int(
+        "sentences", sentences, MIN_SENTENCES, MOST_SENTENCES, "the number of sentences of a demo"
+    )
+    budget = Budget(EPSILONS[-1], DELTA)
     with write_folder_atomically(output, contents=CONTENTS, force=force) as folder:
         with step("Writing public text"):
             write_public(folder, population, sentences=sentences)
@@ -225,51 +204,197 @@ def run(
             messages = folder / "messages"
             messages.mkdir(mode=0o700)
             write_messages(messages, population)
-        with step(f"Making a vocabulary of {SIZE:,} trigrams from public text"):
-            public = {name: folder / file for name, file in SOURCES.items()}
-            vocabulary = Vocabulary.from_public(public, order=ORDER, size=SIZE)
+        with step(f"Making a vocabulary of {VOCABULARY_SIZE:,} trigrams from public text"):
+            vocabulary = Vocabulary.from_public(
+                _public_files(folder), order=ORDER, size=VOCABULARY_SIZE
+            )
             vocabulary.save(folder / "vocab.parquet")
         with step("Counting them in every user's messages"):
             counts = count(messages, vocabulary)
             save_counts(counts, vocabulary, folder / "counts")
         (folder / "releases").mkdir()
-        found = _discover(folder, step)
-        followed = follow(folder, population, vocabulary, Budget(EPSILONS[-1], DELTA), step)
-        results = _compare(folder, population, counts, vocabulary, found, followed, step)
+        discovered = _discover_and_release(folder, budget, step)
+        sequential = SequentialReleases(
+            _release_weeks(folder, population, vocabulary, budget, step),
+            _release_countries(folder, population, vocabulary, budget, step),
+        )
+        rows, shown = _release_by_every_mechanism(folder, population, counts, vocabulary, step)
+        lifted, lowered = largest_changes(
+            shown, public_distribution(vocabulary.counts), how_many=12
+        )
+        secrets, leaked = _count_leaks(folder / "releases", discovered, population)
+        results = DemoResults(
+            rows=rows,
+            lifted=lifted,
+            lowered=lowered,
+            norms=norm_histogram(shown.card),
+            sources=shown.card.sources_sentence,
+            source_weights=shown.card.details.get(SOURCE_WEIGHTS_DETAIL, {}),
+            secrets=secrets,
+            leaked=leaked,
+            found=discovered,
+            followed=sequential,
+        )
         with step("Drawing"):
-            setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
-            charts.save(pictures.comparison(results.rows, subtitle=setting), folder / "comparison")
-            shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
-            charts.save(
-                pictures.moved(results.lifted, results.lowered, subtitle=shown), folder / "moved"
-            )
-            charts.save(pictures.norms(results.norms, subtitle=shown), folder / "norms")
-            charts.save(
-                pictures.sources(results.source_weights, subtitle=shown), folder / "sources"
-            )
-            if found.ngrams:
-                told = f"{len(found.ngrams):,} n-grams, {found.claim}, T = {found.level:.1f}"
-                picture = pictures.found(found.ngrams, found.level, found.deviation, subtitle=told)
-                charts.save(picture, folder / "found")
-            charts.save(pictures.draw_changes(followed.weeks), folder / "weeks")
+            _draw_charts(folder, results, population)
         _write_results(folder, results)
     return results
 
 
 def number_of_steps(users: int) -> int:
-    """How often `run` begins a step."""
-    text_to_discovery, best_of_the_paper, drawing = 6, len(EPSILONS), 1
-    return text_to_discovery + STEPS + len(list(candidates(users))) + best_of_the_paper + drawing
+    """Return how often `run` begins a step."""
+    text_to_counts = 4
+    discovery = 2
+    sequence = len(WEEKLY_SHARES) + 1
+    mechanisms = len(list(compared_mechanisms(users)))
+    best_of_the_paper = len(EPSILONS)
+    drawing = 1
+    return text_to_counts + discovery + sequence + mechanisms + best_of_the_paper + drawing
+
+
+# --- Step 1: text ---
 
 
 def write_public(folder: Path, population: Population, *, sentences: int) -> None:
-    """Articles with this many sentences, and a third as many posts of chat."""
+    """Write articles with this many sentences, and a third as many posts of chat."""
+    posts = max(sentences // SENTENCES_PER_POST, 1)
     write_public_text(folder / SOURCES["articles"], population, sentences=sentences)
-    write_public_chat(folder / SOURCES["chat"], population, posts=max(sentences // CHAT_PART, 1))
+    write_public_chat(folder / SOURCES["chat"], population, posts=posts)
 
 
-def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
-    """Every mechanism, by name; the paper's bounds follow the round number of users, which is public here."""
+def _public_files(folder: Path) -> dict[str, Path]:
+    return {name: folder / file for name, file in SOURCES.items()}
+
+
+# --- Step 3: discovery ---
+
+
+def _discover_and_release(folder: Path, budget: Budget, step: Step) -> DiscoveredNgrams:
+    """Discover what public text lacks, and release with the larger vocabulary."""
+    messages = folder / "messages"
+    with step(f"Discovering what public text lacks, ε = {budget.epsilon:g}"):
+        listed = Vocabulary.from_public(
+            _public_files(folder), order=DISCOVERED_ORDERS, size=LISTED_SIZE
+        )
+        discovery = discover(messages, listed, budget, rounds=DISCOVERY_ROUNDS)
+        discovery.save(folder / "found")
+    with step(f"Releasing with what was discovered, ε = {budget.epsilon:g}"):
+        counts = count(messages, discovery.vocabulary)
+        discovered_release = Posterior().release(counts, discovery.vocabulary, budget)
+        name = f"{_folder_name(discovered_release)}-discovered"
+        discovered_release.save(folder / "releases" / name)
+    ngrams = zip(
+        discovery.ngrams.to_pylist(),
+        discovery.orders.tolist(),
+        discovery.weights.tolist(),
+        strict=True,
+    )
+    return DiscoveredNgrams(
+        claim=discovery.card.claim,
+        level=discovery.threshold,
+        deviation=discovery.noise_std,
+        ngrams=list(ngrams),
+        covered=_measure_coverage(messages, counts, discovery),
+    )
+
+
+def _measure_coverage(
+    messages: Path, counts: UserCounts, discovery: Discovery
+) -> list[OrderCoverage]:
+    """Return which share of all n-grams that people wrote, repeats included, is listed."""
+    vocabulary = discovery.vocabulary
+    text = NgramCounter(DISCOVERED_ORDERS, vocabulary.tokenizer)
+    for batch in read_records(messages, text_column="text", user_column="user"):
+        text.add(batch.text)
+    covered = []
+    for rows, part in vocabulary.by_order:
+        written = text.count_windows(part.order)
+        listed = counts.totals[rows]
+        new = 0
+        if vocabulary.origins is not None:
+            new = int(listed[vocabulary.origins.discovered[rows]].sum())
+        covered.append(
+            OrderCoverage(
+                order=part.order,
+                before=float(listed.sum() - new) / written,
+                after=float(listed.sum()) / written,
+            )
+        )
+    return covered
+
+
+# --- Step 4: weeks and countries ---
+
+
+def _release_weeks(
+    folder: Path, population: Population, vocabulary: Vocabulary, budget: Budget, step: Step
+) -> Comparison:
+    """Release every week into folder/weeks, each with the last one as its prior.
+
+    A phrase becomes popular from week to week. People are new every week.
+    """
+    (folder / "weeks").mkdir()
+    releases: list[Release] = []
+    for week, share in enumerate(WEEKLY_SHARES, start=1):
+        with step(f"Releasing week {week} of {len(WEEKLY_SHARES)}, ε = {budget.epsilon:g}"):
+            text = pa.Table.from_batches(_weekly_messages(population, week, share))
+            weekly_release = release(
+                count(text, vocabulary),
+                vocabulary,
+                Posterior(),
+                budget,
+                previous=releases[-1] if releases else None,
+                unit=WEEKLY_UNIT,
+            )
+            weekly_release.save(folder / "weeks" / f"week-{week}")
+            releases.append(weekly_release)
+    return compare(*releases, names=[f"w{week}" for week in range(1, len(releases) + 1)])
+
+
+def _release_countries(
+    folder: Path, population: Population, vocabulary: Vocabulary, budget: Budget, step: Step
+) -> Comparison:
+    """Release all countries in one budget, into folder/countries; one has a greeting of its own."""
+    with step(f"Releasing {len(COUNTRIES)} countries in one budget, ε = {budget.epsilon:g}"):
+        text = pa.Table.from_batches(_messages_with_countries(population))
+        counts = count(text, vocabulary, by="country", segments=COUNTRIES, other=True)
+        countries = release(counts, vocabulary, Posterior(), budget)
+        countries.save(folder / "countries")
+    return compare(countries["de"], countries["fr"], names=["de", "fr"])
+
+
+def _weekly_messages(population: Population, week: int, share: float) -> Iterator[pa.RecordBatch]:
+    """Yield some people's messages of a week, a share of which say the phrase."""
+    people = Population(min(population.users, MAX_SEQUENCE_USERS), population.seed + week)
+    for batch in people.messages():
+        yield _replace_some(batch, WEEKLY_PHRASE, share)
+
+
+def _messages_with_countries(population: Population) -> Iterator[pa.RecordBatch]:
+    """Yield some people's messages with their countries."""
+    people = Population(min(population.users, MAX_SEQUENCE_USERS), population.seed)
+    for plain in people.messages():
+        batch = with_countries(plain)
+        greeted = _replace_some(batch, GREETING, GREETING_SHARE)
+        is_there = pc.equal(batch["country"], GREETING_COUNTRY)
+        yield batch.set_column(1, "text", pc.if_else(is_there, greeted["text"], batch["text"]))
+
+
+def _replace_some(batch: pa.RecordBatch, phrase: str, share: float) -> pa.RecordBatch:
+    """Return the messages, a share of which are this phrase instead."""
+    draws = unit(hash_rows(*buffers(batch["text"].cast(pa.large_binary()))))
+    is_replaced = pa.array(draws < share)
+    return batch.set_column(1, "text", pc.if_else(is_replaced, phrase, batch["text"]))
+
+
+# --- Step 5: every mechanism ---
+
+
+def compared_mechanisms(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
+    """Yield every mechanism with its name and budget.
+
+    The paper's bounds follow the round number of users, which is public here.
+    """
     paper = Paper(*paper_bounds(users))
     for epsilon in EPSILONS:
         for name, mechanism in (
@@ -288,129 +413,89 @@ def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
     yield "k-anonymity, K = 50, public", KAnonymity(50, Suppressed.PUBLIC), None
 
 
-def _discover(folder: Path, step: Step) -> Found:
-    """Find what public text lacks, and release with the grown vocabulary."""
-    messages, public = folder / "messages", {name: folder / file for name, file in SOURCES.items()}
-    with step(f"Discovering what public text lacks, ε = {EPSILONS[-1]:g}"):
-        listed = Vocabulary.from_public(public, order=SEARCHED, size=LISTED)
-        found = discover(messages, listed, Budget(EPSILONS[-1], DELTA), rounds=ROUNDS)
-        found.save(folder / "found")
-    with step(f"Releasing with what was discovered, ε = {EPSILONS[-1]:g}"):
-        counts = count(messages, found.vocabulary)
-        release = Posterior().release(counts, found.vocabulary, Budget(EPSILONS[-1], DELTA))
-        release.save(folder / "releases" / f"{_folder_name(release)}-discovered")
-    rows = zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True)
-    return Found(
-        found.card.claim,
-        found.level,
-        found.deviation,
-        list(rows),
-        _coverage(messages, counts, found),
-    )
-
-
-def _coverage(messages: Path, counts: UserCounts, found: Discovery) -> list[Covered]:
-    """Of all n-grams that people wrote, repeats included, how many the vocabulary lists."""
-    text = NgramCounter(SEARCHED, found.vocabulary.tokenizer)
-    for batch in read_records(messages, text_column="text", user_column="user"):
-        text.add(batch.text)
-    origins, covered = found.vocabulary.origins, []
-    for place, part in found.vocabulary.parts:
-        all_, listed = text.count_windows(part.order), counts.totals[place]
-        new = 0 if origins is None else int(listed[origins.discovered[place]].sum())
-        covered.append(
-            Covered(part.order, float(listed.sum() - new) / all_, float(listed.sum()) / all_)
-        )
-    return covered
-
-
-def _compare(
+def _release_by_every_mechanism(
     folder: Path,
     population: Population,
     counts: UserCounts,
     vocabulary: Vocabulary,
-    found: Found,
-    followed: SequentialReleases,
     step: Step,
-) -> DemoResults:
-    prior = public_distribution(vocabulary.counts)
-    rows = [comparison_row("public text alone", None, kl_divergence(counts.totals, prior))]
+) -> tuple[list[dict[str, Any]], Release]:
+    """Return a row for each release, by ε, and the release of `SHOWN` at the largest ε."""
+    public = public_distribution(vocabulary.counts)
+    rows = [comparison_row("public text alone", None, kl_divergence(counts.totals, public))]
     shown: Release | None = None
-    for name, mechanism, budget in candidates(population.users):
-        epsilon = f", ε = {budget.epsilon:g}" if budget else ""
-        with step(f"Releasing by {name}{epsilon}"):
-            release = mechanism.release(counts, vocabulary, budget)
-            release.save(folder / "releases" / _folder_name(release))
-        rows.append(
-            comparison_row(name, release, kl_divergence(counts.totals, release.probabilities))
-        )
-        if release.card.mechanism == SHOWN:  # the last one, at the largest ε
-            shown = release
-    for epsilon_of_best in EPSILONS:
-        with step(f"Searching the paper's best settings, ε = {epsilon_of_best:g}"):
-            rows.append(
-                _best_paper(population.users, counts, vocabulary, Budget(epsilon_of_best, DELTA))
-            )
+    for name, mechanism, budget in compared_mechanisms(population.users):
+        epsilon_text = f", ε = {budget.epsilon:g}" if budget else ""
+        with step(f"Releasing by {name}{epsilon_text}"):
+            mechanism_release = mechanism.release(counts, vocabulary, budget)
+            mechanism_release.save(folder / "releases" / _folder_name(mechanism_release))
+        kl = kl_divergence(counts.totals, mechanism_release.probabilities)
+        rows.append(comparison_row(name, mechanism_release, kl))
+        if mechanism_release.card.mechanism == SHOWN:  # the last one is at the largest ε
+            shown = mechanism_release
+    for epsilon in EPSILONS:
+        with step(f"Searching the paper's best settings, ε = {epsilon:g}"):
+            budget = Budget(epsilon, DELTA)
+            rows.append(_best_paper_row(population.users, counts, vocabulary, budget))
     rows.sort(key=lambda row: (row["epsilon"] is None, row["epsilon"]))
-    assert shown is not None  # noqa: S101 - it is among the candidates
-    card, moved = shown.card, largest_changes(shown, prior, how_many=12)
-    leaks = _leaks(folder / "releases", found, population)
-    return DemoResults(
-        rows,
-        *moved,
-        norm_bins(card),
-        card.sources,
-        card.details.get(DETAIL, {}),
-        *leaks,
-        found,
-        followed,
-    )
+    assert shown is not None  # noqa: S101 - it is among the mechanisms
+    return rows, shown
 
 
 def _folder_name(release: Release) -> str:
-    """For example laplace-max_total-10-epsilon-0.1."""
+    """Return, for example, laplace-max_total-10-epsilon-0.1."""
     card = release.card
-    knobs = [
-        f"{knob}-{card.settings[knob]}"
-        for knob in ("max_total", "k", "suppressed")
-        if knob in card.settings
+    settings = [
+        f"{setting}-{card.settings[setting]}"
+        for setting in ("max_total", "k", "suppressed")
+        if setting in card.settings
     ]
-    return "-".join(
-        [card.mechanism, *knobs, *([f"epsilon-{card.epsilon:g}"] if card.epsilon else [])]
-    )
+    epsilon = [f"epsilon-{card.epsilon:g}"] if card.epsilon else []
+    return "-".join([card.mechanism, *settings, *epsilon])
 
 
-def _best_paper(
+def _best_paper_row(
     users: int, counts: UserCounts, vocabulary: Vocabulary, budget: Budget
 ) -> dict[str, Any]:
-    """The paper's mechanism at the (S, ρ) with the smallest KL: an oracle, which no release could use."""
+    """Return the row of the paper's mechanism at the (S, ρ) with the smallest KL.
+
+    It is an oracle, which no release could use.
+    """
     best: tuple[float, Release] | None = None
     for slope, rho in product(BEST_SLOPES, BEST_RHOS):
-        release = Paper(*paper_bounds(users), slope=slope, rho=rho).release(
-            counts, vocabulary, budget
-        )
-        kl = kl_divergence(counts.totals, release.probabilities)
-        best = (kl, release) if best is None or kl < best[0] else best
+        paper = Paper(*paper_bounds(users), slope=slope, rho=rho)
+        paper_release = paper.release(counts, vocabulary, budget)
+        kl = kl_divergence(counts.totals, paper_release.probabilities)
+        if best is None or kl < best[0]:
+            best = (kl, paper_release)
     assert best is not None  # noqa: S101 - the grid is not empty
-    return comparison_row("paper, best S and ρ *", best[1], best[0])
+    best_kl, best_release = best
+    return comparison_row("paper, best S and ρ *", best_release, best_kl)
 
 
-def _leaks(releases: Path, found: Found, population: Population) -> tuple[int, int]:
-    """How many secrets there are that only one user knows, and how many can be pieced together from what is released.
+# --- Secrets ---
 
-    A discovery releases strings: a secret leaks by all of its trigrams, or by a single discovered word.
+
+def _count_leaks(
+    releases: Path, discovered: DiscoveredNgrams, population: Population
+) -> tuple[int, int]:
+    """Return how many secrets there are, and how many can be pieced together from the releases.
+
+    Each is known to one user only. A discovery releases strings: a secret leaks by all of its
+    trigrams, or by a single discovered word.
     """
     released = {
         ngram for folder in releases.iterdir() for ngram in Release.load(folder).ngrams.to_pylist()
     }
-    released |= {ngram for ngram, *_ in found.ngrams}
-    words = {ngram for ngram, order, _ in found.ngrams if order == 1}
-    secrets = [
-        secret.text for secret in population.secrets if secret.kind != "canary"
-    ]  # a canary's words are public
-    return len(secrets), sum(
-        _trigrams(secret) <= released or bool(_words(secret) & words) for secret in secrets
+    released |= {ngram for ngram, _, _ in discovered.ngrams}
+    discovered_words = {ngram for ngram, order, _ in discovered.ngrams if order == 1}
+    # A canary's words are public, so it is no secret.
+    secrets = [secret.text for secret in population.secrets if secret.kind != "canary"]
+    leaked = sum(
+        _trigrams(secret) <= released or bool(_words(secret) & discovered_words)
+        for secret in secrets
     )
+    return len(secrets), leaked
 
 
 def _words(text: str) -> set[str]:
@@ -424,8 +509,33 @@ def _trigrams(text: str) -> set[str]:
     }
 
 
+# --- Step 6: charts and files ---
+
+
+def _draw_charts(folder: Path, results: DemoResults, population: Population) -> None:
+    setting = f"{population.users:,} made-up users, {VOCABULARY_SIZE:,} trigrams, δ = {DELTA:g}"
+    shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
+    drawn = {
+        "comparison": pictures.comparison(results.rows, subtitle=setting),
+        "moved": pictures.moved(results.lifted, results.lowered, subtitle=shown),
+        "norms": pictures.norms(results.norms, subtitle=shown),
+        "sources": pictures.sources(results.source_weights, subtitle=shown),
+        "weeks": pictures.draw_changes(results.followed.weeks),
+    }
+    discovered = results.found
+    if discovered.ngrams:
+        subtitle = (
+            f"{len(discovered.ngrams):,} n-grams, {discovered.claim}, T = {discovered.level:.1f}"
+        )
+        drawn["found"] = pictures.found(
+            discovered.ngrams, discovered.level, discovered.deviation, subtitle=subtitle
+        )
+    for name, chart in drawn.items():
+        charts.save(chart, folder / name)
+
+
 def _write_results(folder: Path, results: DemoResults) -> None:
-    """results.json for machines, results.csv for a spreadsheet."""
+    """Write results.json for machines, and results.csv for a spreadsheet."""
     document = {"warning": DISCLOSURE, **results.to_json()}
     (folder / RESULTS).write_text(
         json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"

@@ -30,12 +30,12 @@ from bayesgram.inference.noisy_counts import UNKNOWN, Clipping, Lost, Measured, 
 from bayesgram.inference.pooling import SPREAD
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.measurements import (
-    LOST_TOTAL,
-    LOST_WORD,
+    CLIPPED_TOTAL,
+    CLIPPED_WORD,
     NGRAM,
     TOTAL,
     WORD,
-    Block,
+    MeasurementBlock,
     Measurements,
 )
 from bayesgram.releases.release import Release
@@ -372,28 +372,38 @@ def kept(
     triples = zip(measured, parts, [None] * len(parts) if joined is None else joined, strict=True)
     blocks = [block for noisy, part, both in triples for block in _blocks(noisy, part, both)]
     clipping = measured[-1].clipping
-    return Measurements.of_blocks(
+    return Measurements.from_blocks(
         blocks, None if clipping is UNKNOWN else (clipping.lost, clipping.unevenness)
     )
 
 
-def _blocks(noisy: Measured, part: Vocabulary, both: Measured | None) -> list[Block]:
+def _blocks(noisy: Measured, part: Vocabulary, both: Measured | None) -> list[MeasurementBlock]:
     """All that was asked about one order."""
     carried = None if both is None else (both.counts, both.noise)
-    found = [Block(NGRAM, part.order, part.ngrams, noisy.counts, noisy.noise, noisy.left, carried)]
-    total = Block.single(TOTAL, part.order, noisy.total, noisy.total_noise)
+    found = [
+        MeasurementBlock(
+            NGRAM, part.order, part.ngrams, noisy.counts, noisy.noise, noisy.left, carried
+        )
+    ]
+    total = MeasurementBlock.from_total(TOTAL, part.order, noisy.total, noisy.total_noise)
     if both is not None:
         total = replace(total, carried=(np.array([both.total]), np.array([both.total_noise])))
     found.append(total)
     if noisy.word_counts is not None and noisy.word_noise is not None:
-        words = Block(WORD, part.order, part.tokens, noisy.word_counts, noisy.word_noise)
+        words = MeasurementBlock(WORD, part.order, part.tokens, noisy.word_counts, noisy.word_noise)
         if both is not None and both.word_counts is not None and both.word_noise is not None:
             words = replace(words, carried=(both.word_counts, both.word_noise))
         found.append(words)
     if noisy.lost is not None:
         asked = part.tokens.take(pa.array(noisy.lost.which))
-        found.append(Block(LOST_WORD, part.order, asked, noisy.lost.counts, noisy.lost.noise))
-        found.append(Block.single(LOST_TOTAL, part.order, noisy.lost.total, noisy.lost.total_noise))
+        found.append(
+            MeasurementBlock(CLIPPED_WORD, part.order, asked, noisy.lost.counts, noisy.lost.noise)
+        )
+        found.append(
+            MeasurementBlock.from_total(
+                CLIPPED_TOTAL, part.order, noisy.lost.total, noisy.lost.total_noise
+            )
+        )
     return found
 
 
@@ -407,11 +417,11 @@ def measured_again(kept: Measurements, part: Vocabulary) -> Measured:
     if ngrams is None:
         raise ValueError("no n-gram of this order was measured")
     at = places(part.ngrams, ngrams.texts)
-    left = None if ngrams.left is None else ngrams.left[at]
+    left = None if ngrams.unclipped_share is None else ngrams.unclipped_share[at]
     clipping = UNKNOWN if kept.clipping is None else Clipping(*kept.clipping)
     others = np.setdiff1d(np.arange(ngrams.counts.size), at)
     total = _total(kept, ngrams, at, others, part.order)
-    found = Measured(ngrams.counts[at], ngrams.noise[at], *total, clipping=clipping, left=left)
+    found = Measured(ngrams.counts[at], ngrams.noise_std[at], *total, clipping=clipping, left=left)
     words = _joined(kept, WORD, part.order)
     if words is not None:
         counts, noise = _word_counts(words, ngrams, others, part)
@@ -419,42 +429,42 @@ def measured_again(kept: Measurements, part: Vocabulary) -> Measured:
     return replace(found, lost=_lost(kept, part))
 
 
-def _joined(kept: Measurements, kind: str, order: int) -> Block | None:
+def _joined(kept: Measurements, kind: str, order: int) -> MeasurementBlock | None:
     """What was measured, together with what earlier releases carried over."""
     found = kept.block(kind, order)
     if found is None or found.carried is None:
         return found
-    return replace(found, counts=found.carried[0], noise=found.carried[1])
+    return replace(found, counts=found.carried[0], noise_std=found.carried[1])
 
 
 def _total(
-    kept: Measurements, ngrams: Block, at: Integers, others: Integers, order: int
+    kept: Measurements, ngrams: MeasurementBlock, at: Integers, others: Integers, order: int
 ) -> tuple[float, float]:
     """Of the n-grams at these places, and its noise: what was asked less the others, or added up."""
     asked = _joined(kept, TOTAL, order)
     if asked is None:
-        return float(ngrams.counts[at].sum()), float(np.linalg.norm(ngrams.noise[at]))
-    total, noise = float(asked.counts[0]), float(asked.noise[0])
+        return float(ngrams.counts[at].sum()), float(np.linalg.norm(ngrams.noise_std[at]))
+    total, noise = float(asked.counts[0]), float(asked.noise_std[0])
     if not others.size:
         return total, noise
     return total - float(ngrams.counts[others].sum()), float(
-        np.hypot(noise, np.linalg.norm(ngrams.noise[others]))
+        np.hypot(noise, np.linalg.norm(ngrams.noise_std[others]))
     )
 
 
 def _word_counts(
-    words: Block, ngrams: Block, others: Integers, part: Vocabulary
+    words: MeasurementBlock, ngrams: MeasurementBlock, others: Integers, part: Vocabulary
 ) -> tuple[Floats, Floats]:
     """Counts of the vocabulary's words without those in other n-grams, and their noise."""
     at = places(part.tokens, words.texts)
     if others.size:
-        counts, squares = words.counts.copy(), words.noise**2
+        counts, squares = words.counts.copy(), words.noise_std**2
         tokens = pc.split_pattern(ngrams.texts.take(pa.array(others)), " ").flatten()
         where, which = places(tokens, words.texts), np.repeat(others, len(tokens) // others.size)
         counts -= np.bincount(where, ngrams.counts[which], counts.size)
-        squares = squares + np.bincount(where, ngrams.noise[which] ** 2, counts.size)
+        squares = squares + np.bincount(where, ngrams.noise_std[which] ** 2, counts.size)
         return counts[at], np.sqrt(squares)[at]
-    return words.counts[at], words.noise[at]
+    return words.counts[at], words.noise_std[at]
 
 
 def join(
@@ -484,25 +494,25 @@ def join(
 
 def carried_over(release: Release, part: Vocabulary) -> PreviousMeasurements | None:
     """What a release and those before it say of n-grams of one order; None where it has none of them."""
-    ngrams = None if release.measured is None else release.measured.block(NGRAM, part.order)
-    if release.measured is None or ngrams is None:
+    ngrams = None if release.measurements is None else release.measurements.block(NGRAM, part.order)
+    if release.measurements is None or ngrams is None:
         return None
     listed = release.ngrams.filter(pa.array(release.orders == part.order))
     at, own = places(part.ngrams, ngrams.texts), places(part.ngrams, listed)
     if not ((at >= 0) & (own >= 0)).any():
         return None
-    counts, noise = ngrams.carried or (ngrams.counts, ngrams.noise)
-    total = _carried_total(release.measured, part.order)
+    counts, noise = ngrams.carried or (ngrams.counts, ngrams.noise_std)
+    total = _carried_total(release.measurements, part.order)
     expected = only(total * release.probabilities[release.orders == part.order], own, 0.0)
     whole = len(part) == len(ngrams.texts) == len(listed) and bool((at >= 0).all())
     found = PreviousMeasurements(
         only(counts, at, 0.0), only(noise, at, np.inf), expected, total, whole=whole
     )
-    words = release.measured.block(WORD, part.order)
+    words = release.measurements.block(WORD, part.order)
     if words is None or not whole:  # words of other n-grams are not the same numbers
         return found
     at = places(part.tokens, words.texts)
-    counts, noise = words.carried or (words.counts, words.noise)
+    counts, noise = words.carried or (words.counts, words.noise_std)
     return replace(found, word_counts=counts[at], word_noise=noise[at])
 
 
@@ -514,7 +524,7 @@ def _carried_total(measured: Measurements, order: int) -> float:
 
 def _lost(kept: Measurements, part: Vocabulary) -> Lost | None:
     """What clipping took away, by the words that are still there."""
-    words, total = kept.block(LOST_WORD, part.order), kept.block(LOST_TOTAL, part.order)
+    words, total = kept.block(CLIPPED_WORD, part.order), kept.block(CLIPPED_TOTAL, part.order)
     if words is None or total is None:
         return None
     which = places(words.texts, part.tokens)
@@ -522,9 +532,9 @@ def _lost(kept: Measurements, part: Vocabulary) -> Lost | None:
     return Lost(
         which[there],
         words.counts[there],
-        words.noise[there],
+        words.noise_std[there],
         float(total.counts[0]),
-        float(total.noise[0]),
+        float(total.noise_std[0]),
     )
 
 

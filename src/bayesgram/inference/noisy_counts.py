@@ -71,8 +71,8 @@ class PublicNgrams:
         return cls(
             prior,
             counts,
-            *vocabulary.words,
-            source_distributions(vocabulary.by_source, vocabulary.counts),
+            *vocabulary.word_ids,
+            source_distributions(vocabulary.counts_by_source, vocabulary.counts),
         )
 
     @property

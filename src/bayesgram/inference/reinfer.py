@@ -24,7 +24,7 @@ from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.measurements import NGRAM, Measurements
-from bayesgram.releases.previous import Previous, PreviousSegments, followed
+from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
 from bayesgram.version import VERSION
@@ -48,26 +48,26 @@ def infer(
     Releases by segment are inferred together, as they were. Post-processing: it costs no privacy, and the card keeps
     what the measurements cost.
     """
-    given = followed(release)
+    given = open_previous(release)
     return (
         _infer_segments(given, vocabulary)
-        if isinstance(given, PreviousSegments)
+        if isinstance(given, PreviousSegmentedRelease)
         else _infer(given, vocabulary)
     )
 
 
-def _infer(given: Previous, vocabulary: Vocabulary) -> Release:
+def _infer(given: PreviousRelease, vocabulary: Vocabulary) -> Release:
     """One release by itself."""
-    measured = given.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
+    measured = given.measurements_for(vocabulary.ngrams, vocabulary.tokenizer.name)
     asked = _Asked.of(measured, vocabulary)
     return asked.release(given, infer_orders(asked.measured(measured), asked.parts))
 
 
-def _infer_segments(given: PreviousSegments, vocabulary: Vocabulary) -> SegmentedRelease:
+def _infer_segments(given: PreviousSegmentedRelease, vocabulary: Vocabulary) -> SegmentedRelease:
     """All people and every segment, the one as the prior of the others."""
-    given.check(given.segments, vocabulary.ngrams, vocabulary.tokenizer.name)
-    releases = [given.before(name) for name in given.names]
-    kept = [one.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name) for one in releases]
+    given.check_compatible(given.segments, vocabulary.ngrams, vocabulary.tokenizer.name)
+    releases = [given.previous_for(name) for name in given.names]
+    kept = [one.measurements_for(vocabulary.ngrams, vocabulary.tokenizer.name) for one in releases]
     asked = _Asked.of(kept[0], vocabulary)
     everyone, *segments = map(asked.measured, kept)
     found = infer_segments(everyone, segments, asked.parts)
@@ -80,7 +80,7 @@ def _infer_segments(given: PreviousSegments, vocabulary: Vocabulary) -> Segmente
         asked.release(replace(one, name=given.name), orders, share)
         for one, orders, share in zip(releases, inferred, shares, strict=True)
     ]
-    return SegmentedRelease.of(made, given.segments)
+    return SegmentedRelease.from_releases(made, given.segments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +93,8 @@ class _Asked:
 
     @classmethod
     def of(cls, measured: Measurements, vocabulary: Vocabulary) -> "_Asked":
-        known = [_are_measured(measured, part) for _, part in vocabulary.parts]
-        pairs = zip(known, vocabulary.parts, strict=True)
+        known = [_are_measured(measured, part) for _, part in vocabulary.by_order]
+        pairs = zip(known, vocabulary.by_order, strict=True)
         return cls(
             vocabulary, known, [_taken(part, rows) for rows, (_, part) in pairs if rows.any()]
         )
@@ -104,38 +104,39 @@ class _Asked:
         return [measured_again(kept, part) for part in self.parts]
 
     def release(
-        self, given: Previous, found: list[Inferred], more: Mapping[str, Any] | None = None
+        self, given: PreviousRelease, found: list[Inferred], more: Mapping[str, Any] | None = None
     ) -> Release:
         """What was inferred, over the whole vocabulary; `more` is told among the details."""
         vocabulary = self.vocabulary
         by_order = {
             part.order: (inferred, part) for inferred, part in zip(found, self.parts, strict=True)
         }
-        pairs = zip(self.known, vocabulary.parts, strict=True)
+        pairs = zip(self.known, vocabulary.by_order, strict=True)
         placed = [_placed(part, rows, by_order) for rows, (_, part) in pairs]
         theta, deviation = (
             np.concatenate([getattr(each, name) for each in placed])
             for name in ("theta", "deviation")
         )
         by_name = {
-            str(part.order): each for each, (_, part) in zip(placed, vocabulary.parts, strict=True)
+            str(part.order): each
+            for each, (_, part) in zip(placed, vocabulary.by_order, strict=True)
         }
         told = _told(given, by_name, vocabulary, self.known, more or {})
         card = replace(
             given.release.card,
             **told,
-            vocabulary=vocabulary.described,
+            vocabulary=vocabulary.card_details,
             software=f"bayesgram {VERSION}",
         )
         discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
         return Release(
-            vocabulary.ngrams, theta, card, deviation, discovered, given.release.measured
+            vocabulary.ngrams, theta, card, deviation, discovered, given.release.measurements
         )
 
 
 def _taken(part: Vocabulary, rows: Bools) -> Vocabulary:
     """The n-grams that were measured."""
-    return part if rows.all() else part.taken(np.flatnonzero(rows))
+    return part if rows.all() else part.select(np.flatnonzero(rows))
 
 
 def _are_measured(measured: Measurements, part: Vocabulary) -> Bools:
@@ -183,15 +184,15 @@ def _lifts(ngrams: pa.LargeStringArray, inferred: Inferred, teaching: Vocabulary
 
 
 def _told(
-    given: Previous,
+    given: PreviousRelease,
     found: dict[str, Inferred],
     vocabulary: Vocabulary,
     known: list[Bools],
     more: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What the card says of the inference: the rest is that of the release."""
-    card, measured = given.release.card, given.release.measured
-    asked = 0 if measured is None else int(measured.is_kind(NGRAM).sum())
+    card, measured = given.release.card, given.release.measurements
+    asked = 0 if measured is None else int(measured.kind_mask(NGRAM).sum())
     used = int(sum(rows.sum() for rows in known))
     numbers = {"measured": used, "not_measured": len(vocabulary) - used, "ignored": asked - used}
     details = {name: value for name, value in card.details.items() if name != "source_weights"}

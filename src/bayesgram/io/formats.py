@@ -84,7 +84,14 @@ def explain_damage(file: Path, kind: str) -> Iterator[None]:
         raise BayesgramError(f"{file}: the {kind} is damaged. {GET_A_COPY}") from None
 
 
-def check_format(path: str | Path, kind: str, found: object, current: int) -> int:
+def check_format(
+    path: str | Path,
+    kind: str,
+    found: object,
+    current: int,
+    *,
+    remake: str = "Make it anew with this version.",
+) -> int:
     """Return the format number that a file states, if it is the current one of its kind.
 
     Args:
@@ -92,6 +99,7 @@ def check_format(path: str | Path, kind: str, found: object, current: int) -> in
         kind: What it is, with an article.
         found: The number that it states.
         current: The number of the only format that this version reads.
+        remake: What to do about a file of an older format.
 
     Raises:
         ValueError: If the file states no whole number from 1: it is damaged.
@@ -103,7 +111,7 @@ def check_format(path: str | Path, kind: str, found: object, current: int) -> in
     if type(found) is not int or found < 1:  # True is none
         raise ValueError(f"format={found!r}: a format is a whole number from 1")
     if found != current:
-        step = "Use a newer one." if found > current else "Make it anew with this version."
+        step = "Use a newer one." if found > current else remake
         raise UsageError(
             f"{path}: is {kind} of format {found}; this bayesgram reads {current}. {step}"
         )

@@ -1,34 +1,35 @@
-"""From n-grams with expected counts to a back-off model: lower orders, leftover mass, back-off weights.
+"""Backoff models of expected counts: lower orders, leftover mass, backoff weights.
 
-In:  n-grams of one order or several, each with an expected count E in one scale.   Out: a `Trie`.
+In go n-grams of one order or several, each with an expected count E in one scale, as a release has
+them; out comes a `Trie` (`estimate`). `refit` gives a trie other probabilities or fewer n-grams,
+with the backoff weights that this needs. No text is read here.
 
-Lower orders. An n-gram occurs at least as often as all its continuations together, and as all that end with it; a table
-that was cut at some size misses the rest. So E(g) is the largest of what was measured, Σ_w E(g w) and Σ_x E(x g).
-Nothing stands before <s> or after </s>: there the other margin is the larger one, by itself.
+Lower orders. An n-gram occurs at least as often as all its continuations together, and as all that
+end with it; a table that was cut at some size misses the rest. So E(g) is the largest of what was
+measured, Σ_w E(g w) and Σ_x E(x g). Nothing stands before <s> or after </s>: there the other margin
+is the larger one by itself.
 
-Leftover. Of what a context h had after it, the table lost L(h): about κτ for each n-gram that it kept, where τ is a
-typical expected count of the order, (mean √E)²: below the mean, which the frequent ones rule, above the median, which
-is almost nothing where people write unlike public text. (κτ = 1 would be Witten–Bell.) A lower order is asked
-only where the longer one has no answer, so it counts only what that does not explain, R, as in Kneser–Ney smoothing.
-T→ and T← are how many n-grams continue one to the right and to the left:
+Leftover. Of what a context h had after it, the table lost L(h): about κτ for each n-gram that it
+has, where τ is a typical expected count of the order, (mean √E)²: below the mean, which the
+frequent ones rule, above the median, which is almost nothing where people write unlike public text.
+(κτ = 1 would be Witten–Bell.) A lower order is used only where the longer one has no answer, so it
+counts only what that does not explain, R, as in Kneser–Ney smoothing. T→ and T← are how many
+n-grams continue one to the right and to the left:
 
-    L(h) = max(E(h) − Σ_w E(hw), κ τ T→(h))            R(g) = min(E(g), E(g) − Σ_x E(xg) + κ τ T←(g))
+    L(h) = max(E(h) − Σ_w E(hw), κ τ T→(h))
+    R(g) = min(E(g), E(g) − Σ_x E(xg) + κ τ T←(g))
     p(w|h) = R(hw) / (Σ_w R(hw) + L(h)),  and of all other words  p(w|h) = bow(h) p(w|h′)
 
-where h′ is h without its first word and bow(h) makes the context add up to one. L of the words themselves is <unk>: all
-words that the table lacks.
+where h′ is h without its first word and bow(h) makes the context add up to one. L of the words
+themselves is <unk>: all words that the table lacks.
 
-How it was chosen: by the perplexity of held-out text, generated and from Wikipedia, nine tables in all, on which every
-choice was made. There the mean of both margins is 2 to 10% worse than the larger one (the same where all orders are
-measured), and E in place of R 3 to 21%. Interpolation, tried with E alone, was 3 to 7% worse on five tables and 1%
-better on two. κ = 2 suits where E(h) is known from margins alone, ½ where it was measured and for the words; the
-optimum is flat, and differs between the tables.
-Does not look at text. Rows that no ARPA file can hold are left out: with <unk>, <s> inside, </s> before the end.
-
-A back-off model with other probabilities, or with fewer n-grams, and the back-off weights that this asks for.
-
-In:  a `Trie`.   Out: another, whose contexts add up to one. Does not estimate: a model that was made from counts
-is pruned better by making it again (see `pruning`); this is for one that was not, such as a mixture.
+How it was chosen: by the perplexity of held-out text, generated and from Wikipedia, nine tables in
+all, on which every choice was made. There the mean of both margins is 2 to 10% worse than the
+larger one (the same where all orders are measured), and E in place of R 3 to 21%. Interpolation,
+tried with E alone, was 3 to 7% worse on five tables and 1% better on two. κ = 2 suits where E(h) is
+known from margins alone, ½ where it was measured and for the words; the optimum is flat, and
+differs between the tables. Rows that no ARPA file can hold are left out: with <unk>, <s> inside,
+</s> before the end.
 """
 
 from dataclasses import dataclass
@@ -40,272 +41,336 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Bools, Floats, Ids, Integers
 from bayesgram.errors import Argument, UsageError
 from bayesgram.lm.packed import Words
-from bayesgram.lm.pruning import pruned
-from bayesgram.lm.trie import NEVER, UNKNOWN, Index, Trie, connect, find_special
+from bayesgram.lm.pruning import select_ngrams
+from bayesgram.lm.trie import (
+    LOG_NEVER,
+    UNKNOWN,
+    NgramIndex,
+    SpecialWords,
+    Trie,
+    build_trie,
+    find_special,
+)
 from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
-from bayesgram.text.tokenizer import buffers
 
-LOST = 2.0  # κ where a context's own count is known from margins alone
-LOST_BESIDE_MEASURED = 0.5  # κ where it was measured, and of the words
-END_PROBABILITY = 0.05  # of </s> where the table has no sentence ends: one in twenty
-LEAST = 1e-4  # every context, and <unk>, keep at least this share
-FORBIDDEN = r"[\x00\t\n\v\f\r]"  # where KenLM cuts a line, or ends it
+# κ of the leftover mass: by the held-out perplexity of the nine tables above.
+KAPPA = 2.0  # where a context's own count is known from margins alone
+KAPPA_MEASURED = 0.5  # where it was measured, and for the words
+# p(</s>) where the table has no sentence ends: one word in twenty. Not measured.
+END_PROBABILITY = 0.05
+MIN_LEFTOVER_SHARE = 1e-4  # every context, and <unk>, keep at least this share; not measured
+FORBIDDEN = r"[\x00\t\n\v\f\r]"  # a pattern of the characters at which KenLM cuts or ends a line
+
+# Probability that a context keeps for words that it does not list, even if it lists all of them.
+MIN_LEFTOVER = 1e-9
+# Largest backoff weight. It multiplies the rounding of stored probabilities: 1e-7 stays below 1e-4.
+MAX_BACKOFF = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
-    """N-grams of one order as word numbers, sorted and distinct, with their expected counts."""
+class ExpectedCounts:
+    """N-grams of one order as rows of word ids, sorted and distinct, with their expected counts."""
 
     rows: Ids
     expected: Floats
 
 
-def estimate(ngrams: pa.LargeStringArray, expected: Floats, *, keep: int | None = None) -> Trie:
-    """A model of n-grams (tokens joined by one space) with their expected counts, in one scale for all orders.
+def estimate(
+    ngrams: pa.LargeStringArray, expected: Floats, *, max_ngrams: int | None = None
+) -> Trie:
+    """Estimate a model of n-grams with expected counts.
 
-    `keep` is how many n-grams, of all orders together, may stay (see `pruning`).
+    Args:
+        ngrams: The n-grams, tokens joined by one space.
+        expected: Their expected counts, in one scale for all orders.
+        max_ngrams: How many n-grams, of all orders together, may stay (see `pruning`).
+
+    Raises:
+        UsageError: If there are no n-grams of order 2 or more.
     """
-    words, measured = _numbered(ngrams, expected)
+    words, measured = _encode_ngrams(ngrams, expected)
     if max(measured, default=0) < 2:
         raise UsageError(
             "a language model needs n-grams of order 2 to 6; make the vocabulary with ",
             Argument("order", "3"),
             ".",
         )
-    levels = _closed(measured, len(words))
+    levels = _add_lower_orders(measured, len(words))
     lost = [
-        _lost(level, measured=order in measured or order == 0) for order, level in enumerate(levels)
+        _lost_per_ngram(level, is_measured=order in measured or order == 0)
+        for order, level in enumerate(levels)
     ]
-    if keep is not None and keep < sum(len(level.rows) for level in levels):
-        kept = pruned(
-            _model(levels, words, lost, unexplained=False), keep
-        )  # judged where lower orders are whole
+    if max_ngrams is not None and max_ngrams < sum(len(level.rows) for level in levels):
+        # Judged by a model whose lower orders count everything.
+        masks = select_ngrams(_build_model(levels, words, lost, discount=False), max_ngrams)
         levels = [
-            Level(level.rows[stays], level.expected[stays])
-            for level, stays in zip(levels, kept, strict=False)
+            ExpectedCounts(level.rows[mask], level.expected[mask])
+            for level, mask in zip(levels, masks, strict=False)
         ]
-    return _model(levels, words, lost)
+    return _build_model(levels, words, lost)
 
 
-def _lost(level: Level, *, measured: bool) -> float:
-    """κτ of an order, where the one below was measured or not."""
-    tau = float(np.sqrt(level.expected[level.expected > 0]).mean() ** 2)
-    return (LOST_BESIDE_MEASURED if measured else LOST) * tau
+# --- Reading the table ---
 
 
-def _model(
-    levels: list[Level], words: Words, lost: list[float], *, unexplained: bool = True
-) -> Trie:
-    """The back-off model of these expected counts; without `unexplained`, R = E: lower orders count everything."""
-    index = Index([level.rows for level in levels], len(words))
-    counted = [level.expected for level in levels]
-    if unexplained:
-        counted[:-1] = [
-            _unexplained(index, levels[at], levels[at + 1], lost[at + 1])
-            for at in range(len(levels) - 1)
-        ]
-    probabilities = [_word_probabilities(counted[0], lost[0], find_special(words))]
-    backoffs = []
-    for context, level, own, share in zip(levels, levels[1:], counted[1:], lost[1:], strict=False):
-        parents, suffixes = index.links(level.rows)
-        leftover = _leftover(context.expected, level.expected, parents, share)
-        probability = _conditional(own, leftover, parents)
-        backoffs.append(backoff(probability, probabilities[-1][suffixes], parents, leftover.size))
-        probabilities.append(probability)
-    rows = [level.rows for level in levels]
-    return connect(
-        rows, words, [logs(each) for each in probabilities], [np.log10(each) for each in backoffs]
-    )
-
-
-def _numbered(ngrams: pa.LargeStringArray, expected: Floats) -> tuple[Words, dict[int, Level]]:
-    """The words in byte order, and the n-grams of every order as their numbers."""
+def _encode_ngrams(
+    ngrams: pa.LargeStringArray, expected: Floats
+) -> tuple[Words, dict[int, ExpectedCounts]]:
+    """Return the words in byte order, and the n-grams of every order as their ids."""
     usable = (
         (expected > 0)
         & ~_matches(ngrams, FORBIDDEN)
         & ~_matches(ngrams, f"(^| )(<unk>|<UNK>|{START})$")
+        & ~_matches(ngrams, f"(^| )(<unk>|<UNK>|{END}) ")
+        & ~_matches(ngrams, f" {START}( |$)")
     )
-    usable &= ~_matches(ngrams, f"(^| )(<unk>|<UNK>|{END}) ") & ~_matches(ngrams, f" {START}( |$)")
-    ngrams, expected = ngrams.filter(pa.array(usable)), expected[usable]
+    ngrams = ngrams.filter(pa.array(usable))
+    expected = expected[usable]
     tokens = pc.split_pattern(ngrams, " ").flatten().cast(pa.large_binary()).dictionary_encode()
     special = pa.array([START.encode(), END.encode(), UNKNOWN.encode()], pa.large_binary())
     distinct = pc.unique(pa.concat_arrays([tokens.dictionary, special]))
     ordered = distinct.take(pc.sort_indices(distinct))
-    numbers = (
-        pc.index_in(tokens.dictionary, ordered)
-        .to_numpy()[tokens.indices.to_numpy()]
-        .astype(np.int32)
-    )
+    dictionary_ids = pc.index_in(tokens.dictionary, ordered).to_numpy()
+    ids = dictionary_ids[tokens.indices.to_numpy()].astype(np.int32)
     orders = ngram_orders(ngrams)
     starts = np.cumsum(orders) - orders
     levels = {}
     for order in distinct_orders(orders):
-        picked = np.flatnonzero(orders == order)
-        levels[order] = _merged(
-            numbers[starts[picked, None] + np.arange(order)], expected[picked], np.add
-        )
-    return words_of(ordered), levels
-
-
-def words_of(ordered: pa.LargeBinaryArray) -> Words:
-    """Distinct strings that are in byte order already."""
-    data, ends = buffers(ordered)
-    return Words.narrow(data[ends[0] : ends[-1]].copy(), ends - ends[0])
+        selected = np.flatnonzero(orders == order)
+        rows = ids[starts[selected, None] + np.arange(order)]
+        levels[order] = _merge_rows(rows, expected[selected], np.add)
+    return Words.from_array(ordered), levels
 
 
 def _matches(ngrams: pa.LargeStringArray, pattern: str) -> Bools:
-    found: Bools = pc.match_substring_regex(ngrams, pattern).to_numpy(zero_copy_only=False)
-    return found
+    mask: Bools = pc.match_substring_regex(ngrams, pattern).to_numpy(zero_copy_only=False)
+    return mask
 
 
-def _merged(rows: Ids, expected: Floats, how: np.ufunc) -> Level:
-    """Sorted, each n-gram once; `how` puts the counts of equal ones together."""
+def _merge_rows(rows: Ids, expected: Floats, combine: np.ufunc) -> ExpectedCounts:
+    """Sort n-grams and keep each once; `combine` puts the counts of equal ones together."""
     order = np.lexsort(rows.T[::-1])
     rows = rows[order]
-    first = np.flatnonzero(
-        np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])[: len(rows)]
-    )
-    return Level(rows[first], how.reduceat(expected[order], first) if first.size else expected)
+    is_first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])[: len(rows)]
+    first = np.flatnonzero(is_first)
+    merged = combine.reduceat(expected[order], first) if first.size else expected
+    return ExpectedCounts(rows[first], merged)
 
 
-def _closed(measured: dict[int, Level], words: int) -> list[Level]:
-    """Every order below the longest, so that all prefixes and suffixes are there; the first holds all the words."""
+def _add_lower_orders(measured: dict[int, ExpectedCounts], word_count: int) -> list[ExpectedCounts]:
+    """Return every order up to the longest, with all prefixes and suffixes, and all the words."""
     levels = [measured[max(measured)]]
     for order in range(max(measured) - 1, 0, -1):
-        above = levels[0]
+        longer = levels[0]
         parts = [
-            _merged(side, above.expected, np.add)
-            for side in (above.rows[:, :-1], above.rows[:, 1:])
+            _merge_rows(longer.rows[:, :-1], longer.expected, np.add),
+            _merge_rows(longer.rows[:, 1:], longer.expected, np.add),
         ]
-        parts += [measured[order]] if order in measured else []
-        parts += (
-            [Level(np.arange(words, dtype=np.int32)[:, None], np.zeros(words))]
-            if order == 1
-            else []
-        )
-        rows, expected = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "expected")
-        )
-        levels.insert(0, _merged(rows, expected, np.maximum))
+        if order in measured:
+            parts.append(measured[order])
+        if order == 1:
+            all_words = np.arange(word_count, dtype=np.int32)[:, None]
+            parts.append(ExpectedCounts(all_words, np.zeros(word_count)))
+        rows = np.concatenate([part.rows for part in parts])
+        expected = np.concatenate([part.expected for part in parts])
+        levels.insert(0, _merge_rows(rows, expected, np.maximum))
     return levels
 
 
-def _unexplained(index: Index, level: Level, longer: Level, lost: float) -> Floats:
-    """R(g) = min(E(g), E(g) − Σ_x E(xg) + κ τ T←(g))."""
-    suffixes, size = index.links(longer.rows)[1], level.expected.size
+# --- Probabilities ---
+
+
+def _lost_per_ngram(level: ExpectedCounts, *, is_measured: bool) -> float:
+    """Return κτ of an order; `is_measured` says whether the order below was measured."""
+    tau = float(np.sqrt(level.expected[level.expected > 0]).mean() ** 2)
+    return (KAPPA_MEASURED if is_measured else KAPPA) * tau
+
+
+def _build_model(
+    levels: list[ExpectedCounts], words: Words, lost: list[float], *, discount: bool = True
+) -> Trie:
+    """Build the backoff model of expected counts.
+
+    Args:
+        levels: All orders, from 1.
+        words: The words.
+        lost: κτ of each order.
+        discount: Whether lower orders count only what longer n-grams do not explain; else R = E.
+    """
+    index = NgramIndex([level.rows for level in levels], len(words))
+    counts = [level.expected for level in levels]
+    if discount:
+        counts[:-1] = [
+            _unexplained_counts(index, levels[at], levels[at + 1], lost[at + 1])
+            for at in range(len(levels) - 1)
+        ]
+    probabilities = [_word_probabilities(counts[0], lost[0], find_special(words))]
+    backoffs = []
+    for at in range(1, len(levels)):
+        contexts = levels[at - 1]
+        level = levels[at]
+        parents, suffixes = index.find_links(level.rows)
+        leftover = _leftover_counts(contexts.expected, level.expected, parents, lost[at])
+        probability = _conditional_probabilities(counts[at], leftover, parents)
+        lower = probabilities[-1][suffixes]
+        backoffs.append(backoff_weights(probability, lower, parents, leftover.size))
+        probabilities.append(probability)
+    return build_trie(
+        [level.rows for level in levels],
+        words,
+        [to_log10(probability) for probability in probabilities],
+        [np.log10(backoff) for backoff in backoffs],
+    )
+
+
+def _unexplained_counts(
+    index: NgramIndex, level: ExpectedCounts, longer: ExpectedCounts, lost: float
+) -> Floats:
+    """Return R(g) = min(E(g), E(g) − Σ_x E(xg) + κ τ T←(g))."""
+    suffixes = index.find_links(longer.rows)[1]
+    size = level.expected.size
     explained = np.bincount(suffixes, longer.expected, size)
     missing = lost * np.bincount(suffixes, minlength=size)
-    unexplained: Floats = np.minimum(
-        level.expected, np.maximum(level.expected - explained, 0) + missing
-    )
+    remaining = np.maximum(level.expected - explained, 0) + missing
+    unexplained: Floats = np.minimum(level.expected, remaining)
     return unexplained
 
 
-def _leftover(of_contexts: Floats, expected: Floats, parents: Integers, lost: float) -> Floats:
-    """L(h) = max(E(h) − Σ_w E(hw), κ τ T→(h))."""
-    seen = np.bincount(parents, expected, of_contexts.size)
-    leftover: Floats = np.maximum(
-        of_contexts - seen, lost * np.bincount(parents, minlength=of_contexts.size)
-    )
+def _leftover_counts(
+    context_counts: Floats, expected: Floats, parents: Integers, lost: float
+) -> Floats:
+    """Return L(h) = max(E(h) − Σ_w E(hw), κ τ T→(h))."""
+    listed = np.bincount(parents, expected, context_counts.size)
+    missing = lost * np.bincount(parents, minlength=context_counts.size)
+    leftover: Floats = np.maximum(context_counts - listed, missing)
     return leftover
 
 
-def _word_probabilities(counted: Floats, lost: float, special: tuple[int, int, int]) -> Floats:
-    """p(w) of every word: what the words leave goes to <unk>; <s> is never predicted."""
-    start, end, unknown = special
-    counts = counted.copy()
-    counts[start] = 0.0
-    counts[unknown] = max(lost * np.count_nonzero(counts), LEAST * counts.sum())
+def _word_probabilities(unexplained: Floats, lost: float, special: SpecialWords) -> Floats:
+    """Return p(w) of every word: the leftover goes to <unk>, and <s> is never predicted."""
+    counts = unexplained.copy()
+    counts[special.start] = 0.0
+    counts[special.unknown] = max(
+        lost * np.count_nonzero(counts), MIN_LEFTOVER_SHARE * counts.sum()
+    )
     probabilities: Floats = counts / counts.sum()
-    if counts[end] == 0:
+    if counts[special.end] == 0:
         probabilities *= 1 - END_PROBABILITY
-        probabilities[end] = END_PROBABILITY
-    return as_stored(probabilities)
+        probabilities[special.end] = END_PROBABILITY
+    return round_to_stored(probabilities)
 
 
-def _conditional(unexplained: Floats, leftover: Floats, parents: Integers) -> Floats:
-    """p(w|h) = R(hw) / (Σ_w R(hw) + L(h))."""
-    seen = np.bincount(parents, unexplained, leftover.size)
-    whole = seen + np.maximum(leftover, LEAST * seen)
-    return as_stored(unexplained / whole[parents])
+def _conditional_probabilities(unexplained: Floats, leftover: Floats, parents: Integers) -> Floats:
+    """Return p(w|h) = R(hw) / (Σ_w R(hw) + L(h))."""
+    listed = np.bincount(parents, unexplained, leftover.size)
+    totals = listed + np.maximum(leftover, MIN_LEFTOVER_SHARE * listed)
+    return round_to_stored(unexplained / totals[parents])
 
 
-def backoff(probability: Floats, lower: Floats, parents: Integers, contexts: int) -> Floats:
-    """bow(h) = (1 − Σ p(w|h)) / (1 − Σ p(w|h′)), sums over the continuations that h has; 1 where it has none."""
-    left = 1 - np.bincount(parents, probability, contexts)
-    below = 1 - np.bincount(parents, lower, contexts)
-    factor: Floats = left / below
-    return factor
+def backoff_weights(
+    probability: Floats, lower: Floats, parents: Integers, context_count: int
+) -> Floats:
+    """Return bow(h) = (1 − Σ p(w|h)) / (1 − Σ p(w|h′)), summed over the words that h lists.
+
+    Args:
+        probability: p(w|h) of the n-grams of an order.
+        lower: p(w|h′) of the same.
+        parents: The context of each.
+        context_count: How many contexts there are. Those without n-grams have the weight 1.
+    """
+    left = 1 - np.bincount(parents, probability, context_count)
+    left_below = 1 - np.bincount(parents, lower, context_count)
+    weights: Floats = left / left_below
+    return weights
 
 
-def as_stored(probability: Floats) -> Floats:
-    """The probability that its stored logarithm stands for, so that back-off weights make up for the rounding."""
-    stored: Floats = 10 ** logs(probability).astype(np.float32).astype(np.float64)
+def round_to_stored(probability: Floats) -> Floats:
+    """Return the probabilities that their stored logarithms stand for.
+
+    So backoff weights make up for the rounding.
+    """
+    stored: Floats = 10 ** to_log10(probability).astype(np.float32).astype(np.float64)
     return np.where(probability > 0, stored, 0.0)
 
 
-def logs(probability: Floats) -> Floats:
-    """log10 p, and −99 for what is never predicted."""
+def to_log10(probability: Floats) -> Floats:
+    """Return log10 p, and LOG_NEVER where p is 0."""
     positive = probability > 0
-    return np.where(
-        positive, np.log10(probability, where=positive, out=np.zeros_like(probability)), NEVER
-    )
+    logs = np.log10(probability, where=positive, out=np.zeros_like(probability))
+    return np.where(positive, logs, LOG_NEVER)
 
 
-LEAST_LEFT = (
-    1e-9  # what a context keeps for words that it doesn't list, even if it lists all of them
-)
-MOST_BACKOFF = (
-    1000.0  # so much the rounding of stored probabilities may be multiplied by: 1e-7 stays 1e-4
-)
+# --- Other probabilities, or fewer n-grams ---
 
 
-def smaller(trie: Trie, size: int) -> Trie:
-    """The model with the `size` n-grams, of all orders together, that are missed most; its words all stay."""
+def prune(trie: Trie, size: int) -> Trie:
+    """Return the model with the `size` n-grams, of all orders, that are missed most.
+
+    All words stay. A model that was made from counts is pruned better by estimating it again (see
+    `pruning`); this is for one that was not, such as a mixture.
+    """
     if size >= trie.word.size - 1:
         return trie
-    logs_10 = trie.log_probability.astype(np.float64)
+    logs = trie.log_probability.astype(np.float64)
     probabilities: list[Floats] = [
-        10.0 ** logs_10[trie.nodes(order)] for order in range(1, trie.order + 1)
+        10.0 ** logs[trie.nodes(order)] for order in range(1, trie.order + 1)
     ]
-    return refitted(trie, probabilities, pruned(trie, size))
+    return refit(trie, probabilities, select_ngrams(trie, size))
 
 
-def refitted(trie: Trie, probabilities: list[Floats], kept: list[Bools] | None = None) -> Trie:
-    """The n-grams, or those that are kept, with these probabilities; every prefix and suffix stays too."""
-    kept = kept or [np.ones(each.size, np.bool_) for each in probabilities]
-    levels, found, factors = [trie.rows(1)], [probabilities[0]], []
-    places = np.arange(len(trie.words))
-    for order in range(2, len(kept) + 1):
-        stays, below = kept[order - 1], trie.nodes(order - 1).start
-        nodes = np.arange(trie.nodes(order).start, trie.nodes(order).stop)[stays]
-        parents, suffixes = places[trie.parents[nodes] - below], places[trie.suffix[nodes] - below]
-        made, factor = fitted(
-            probabilities[order - 1][stays], found[-1][suffixes], parents, len(levels[-1])
+def refit(trie: Trie, probabilities: list[Floats], masks: list[Bools] | None = None) -> Trie:
+    """Return a model with these probabilities, in which contexts add up to one again.
+
+    Args:
+        trie: The n-grams.
+        probabilities: p of the n-grams of each order.
+        masks: Which n-grams of each order stay, with every prefix and suffix of one that does; None
+            for all.
+    """
+    masks = masks or [np.ones(probability.size, np.bool_) for probability in probabilities]
+    levels = [trie.ngrams(1)]
+    stored = [probabilities[0]]
+    backoffs = []
+    places = np.arange(len(trie.words))  # of the n-grams of the order below, among those that stay
+    for order in range(2, len(masks) + 1):
+        mask = masks[order - 1]
+        below = trie.nodes(order - 1).start
+        nodes = np.arange(trie.nodes(order).start, trie.nodes(order).stop)[mask]
+        parents = places[trie.parents[nodes] - below]
+        suffixes = places[trie.suffix[nodes] - below]
+        probability, backoff = fit_backoffs(
+            probabilities[order - 1][mask], stored[-1][suffixes], parents, len(levels[-1])
         )
-        levels.append(trie.rows(order)[stays])
-        found.append(made)
-        factors.append(factor)
-        places = np.cumsum(stays) - 1
-    return connect(
-        levels, trie.words, [logs(each) for each in found], [np.log10(each) for each in factors]
+        levels.append(trie.ngrams(order)[mask])
+        stored.append(probability)
+        backoffs.append(backoff)
+        places = np.cumsum(mask) - 1
+    return build_trie(
+        levels,
+        trie.words,
+        [to_log10(probability) for probability in stored],
+        [np.log10(backoff) for backoff in backoffs],
     )
 
 
-def fitted(
-    probability: Floats, lower: Floats, parents: Integers, contexts: int
+def fit_backoffs(
+    probability: Floats, lower: Floats, parents: Integers, context_count: int
 ) -> tuple[Floats, Floats]:
-    """The probabilities as stored, and the back-off weights that make each context add up to one with them.
+    """Return probabilities as they are stored, and backoff weights for them.
 
-    `lower` are those of the n-grams without their first words, `parents` the contexts, of which there are so many.
+    With these, each context adds up to one. Where a context lists nearly all that its shorter one
+    expects, a backoff weight could only be huge: then what it lists makes up for the rest.
 
-    Where a context lists nearly all that its shorter one expects, a back-off weight could only be huge: then what it
-    lists makes up for the rest.
+    Args:
+        probability: p(w|h) of the n-grams of an order.
+        lower: p(w|h′) of the same.
+        parents: The context of each.
+        context_count: How many contexts there are.
     """
-    below = np.maximum(1 - np.bincount(parents, lower, contexts), LEAST_LEFT)
-    listed = np.bincount(parents, probability, contexts)
-    left = np.clip(1 - listed, LEAST_LEFT, MOST_BACKOFF * below)
-    factor = np.divide(1 - left, listed, out=np.ones(contexts), where=listed > 0)
-    stored = as_stored(probability * factor[parents])
-    left = np.maximum(1 - np.bincount(parents, stored, contexts), LEAST_LEFT)
-    return stored, np.minimum(left / below, MOST_BACKOFF)
+    left_below = np.maximum(1 - np.bincount(parents, lower, context_count), MIN_LEFTOVER)
+    listed = np.bincount(parents, probability, context_count)
+    left = np.clip(1 - listed, MIN_LEFTOVER, MAX_BACKOFF * left_below)
+    factor = np.divide(1 - left, listed, out=np.ones(context_count), where=listed > 0)
+    stored = round_to_stored(probability * factor[parents])
+    left = np.maximum(1 - np.bincount(parents, stored, context_count), MIN_LEFTOVER)
+    return stored, np.minimum(left / left_below, MAX_BACKOFF)

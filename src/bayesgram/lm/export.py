@@ -1,13 +1,13 @@
-"""A release as a table for other programs: TSV, JSON lines, Parquet.
+"""A release as files for other programs: tables (TSV, JSON lines, Parquet) and biasing lists.
 
-In:  a `Release`.   Out: a file. The count is how often people wrote an n-gram, as the release has it: θ times the noisy
-total of its order; where a mechanism tells no total, θ a million times.
+In a table, the count is how often people wrote an n-gram, as the release has it: θ times the noisy
+total of its order; where a mechanism publishes no total, θ a million times.
 
-A biasing list for recognisers: words, and how much likelier people are to write them than public text is.
-
-In:  `WordLifts`.   Out: a file, a line each: the word, a tab, log θ/π (natural). The words that matter most come first:
-those with the largest part in how far θ and π are apart. <s> and </s> are no words. Does not scale: a recogniser has a
-weight of its own for such a list, which multiplies the numbers; 0.85 is a good one (see `adapting`).
+A biasing list is for recognisers: words, and how much likelier people are to write them than public
+text is. Each line has a word, a tab and log θ/π (natural). The words that matter most come first:
+those with the largest part in how far θ and π are apart. <s> and </s> are no words. The numbers are
+not scaled: a recogniser has a weight of its own for such a list, which multiplies them; 0.85 is a
+good one (see `adaptation`).
 """
 
 import json
@@ -22,67 +22,83 @@ from bayesgram.errors import BayesgramError, check_int
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.lm.adaptation import WordLifts
 from bayesgram.lm.language_model import expected_counts
-from bayesgram.releases.provenance import COLUMN, origin_column
+from bayesgram.releases.provenance import ORIGIN_COLUMN, encode_origins
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import END, START
 
 PER_MILLION = 1e6
+JSONL_BATCH_ROWS = 1 << 14
+MAX_BIAS_WORDS = 2**31 - 1
+
+
+# --- Tables ---
 
 
 def release_table(release: Release) -> pa.Table:
-    """`ngram`, `probability`, `count`, `standard_deviation` where it is known, `origin` where some were discovered."""
-    known = "expected_counts" in release.card.details
-    counts: Floats = expected_counts(release) if known else release.probabilities * PER_MILLION
+    """Return a release as a table.
+
+    Its columns are `ngram`, `probability` and `count`, `standard_deviation` where it is known, and
+    `origin` where some n-grams were discovered.
+    """
+    has_totals = "expected_counts" in release.card.details
+    counts: Floats = expected_counts(release) if has_totals else release.probabilities * PER_MILLION
     columns = {"ngram": release.ngrams, "probability": release.probabilities, "count": counts}
-    if release.deviations is not None:
-        columns["standard_deviation"] = release.deviations
-    if release.discovered is not None:
-        columns[COLUMN] = origin_column(release.discovered)
+    if release.probability_std is not None:
+        columns["standard_deviation"] = release.probability_std
+    if release.discovered_mask is not None:
+        columns[ORIGIN_COLUMN] = encode_origins(release.discovered_mask)
     metadata = {
         "bayesgram.claim": release.card.claim,
-        "bayesgram.count": "expected" if known else "per million",
+        "bayesgram.count": "expected" if has_totals else "per million",
+        # Read again as a list of n-grams, the table still says what it was made from.
+        **release.provenance().metadata,
     }
-    # Read again as a list of n-grams, the table still says what it was made from.
-    return pa.table(columns).replace_schema_metadata({**metadata, **release.provenance().metadata})
+    return pa.table(columns).replace_schema_metadata(metadata)
 
 
 def write_tsv(release: Release, path: str | Path, *, force: bool = False) -> None:
-    """A line each: the words, a tab, the count."""
+    """Write a line for each n-gram: the words, a tab, the count."""
     table = release_table(release)
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,
     ):
         counts = np.char.mod("%.6g", table["count"].to_numpy()).tolist()
-        file.writelines(
-            f"{ngram}\t{count}\n"
-            for ngram, count in zip(release.ngrams.to_pylist(), counts, strict=True)
-        )
+        rows = zip(release.ngrams.to_pylist(), counts, strict=True)
+        file.writelines(f"{ngram}\t{count}\n" for ngram, count in rows)
 
 
 def write_jsonl(release: Release, path: str | Path, *, force: bool = False) -> None:
-    """A JSON object each, with all columns."""
+    """Write a JSON object for each n-gram, with all columns."""
     table = release_table(release)
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,
     ):
-        for batch in table.to_batches(max_chunksize=1 << 14):
+        for batch in table.to_batches(max_chunksize=JSONL_BATCH_ROWS):
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
 
 
 def write_parquet(release: Release, path: str | Path, *, force: bool = False) -> None:
-    """All columns; what is claimed is in the metadata of the file."""
+    """Write all columns as Parquet, with the claim in the metadata of the file."""
     with write_file_atomically(path, force=force) as aside:
         pq.write_table(release_table(release), aside, compression="zstd")
 
 
-MOST = 2**31 - 1
+# --- Biasing lists ---
 
 
-def bias_list(lifts: WordLifts, most: int | None = None) -> list[tuple[str, float]]:
-    """The words and their log-ratios, the most useful first, of equal ones the first in the release."""
-    size = MOST if most is None else check_int("prune", most, 1, MOST, "the number of words")
+def bias_list(lifts: WordLifts, max_words: int | None = None) -> list[tuple[str, float]]:
+    """Return words and their log-ratios, the most useful first.
+
+    Of equally useful ones, the first in the release.
+
+    Args:
+        lifts: The words of a release.
+        max_words: How many words at most; None for all.
+    """
+    if max_words is not None:
+        max_words = check_int("prune", max_words, 1, MAX_BIAS_WORDS, "the number of words")
     order = np.argsort(-lifts.usefulness, kind="stable").tolist()
     rows = [
         (lifts.words[at], float(lifts.logs[at]))
@@ -93,14 +109,21 @@ def bias_list(lifts: WordLifts, most: int | None = None) -> list[tuple[str, floa
         raise BayesgramError(
             "the release has no words beside the ends of sentences; release a vocabulary with some."
         )
-    return rows[:size]
+    return rows[:max_words]
 
 
 def write_bias(
-    lifts: WordLifts, path: str | Path, *, most: int | None = None, force: bool = False
+    lifts: WordLifts, path: str | Path, *, max_words: int | None = None, force: bool = False
 ) -> int:
-    """Write the list; how many words it has."""
-    rows = bias_list(lifts, most)
+    """Write a biasing list, and return how many words it has.
+
+    Args:
+        lifts: The words of a release.
+        path: The file.
+        max_words: How many words at most; None for all.
+        force: Whether a file that is there already is replaced.
+    """
+    rows = bias_list(lifts, max_words)
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,

@@ -1,29 +1,31 @@
-"""Several back-off models mixed into one: p(w|h) = Σ_k λ_k p_k(w|h), as SRILM's static mixing.
+"""Combining backoff models: static interpolation, and public models adapted by a release.
 
-In:  models that cut text alike, and weights λ (or public text that tunes them, by EM).   Out: one back-off model.
-It has every n-gram of every model, with the mixed probability; what a model lacks, its own back-off gives. The back-off
-weights make each context add up to one. Of words that no n-gram lists after a context, the mixed model says
-bow(h) p(w|h′), which is near the mixture of the models and not equal to it: no back-off model can hold that.
+Interpolation, p(w|h) = Σ_k λ_k p_k(w|h), as SRILM's static mixing. In go models that cut text
+alike, and weights λ (or public text that they are fitted to, by EM); out comes one backoff model.
+It has every n-gram of every model, with the mixed probability; what a model lacks, its own backoff
+gives. The backoff weights make each context add up to one. Of words that no n-gram lists after a
+context, the mixed model says bow(h) p(w|h′), which is near the mixture of the models and not equal
+to it: no backoff model can hold that.
 
-Words: those of all models together. A model's <unk> stands for all words that it lacks, together; so a word that only
-others have gets a part of its <unk>: in proportion to the mean probability that the others give the word, against the
-smallest <unk> of all, which stays for words that nobody has. So each p_k is a distribution over the same words, and
-λ can be tuned. In a context, such a word is <unk> to the model. A model with λ = 0 is left out, its words too.
-Does not prune, and does not look at private text: weights tuned on it would disclose it.
+Words are those of all models together. A model's <unk> stands for all words that it lacks,
+together; so a word that only others have gets a part of its <unk>: in proportion to the mean
+probability that the others give the word, against the smallest <unk> of all, which stays for words
+that nobody has. So each p_k is a distribution over the same words, and λ can be fitted. In a
+context, such a word is <unk> to the model. A model with λ = 0 is left out, its words too. Nothing
+is pruned, and private text must not be looked at: weights fitted to it would disclose it.
 
-A public model moved by a release: the grammar of public text, with the words of these people.
-
-In:  a back-off model of public text, n-grams and their lifts λ = log θ/π.   Out: the model moved. With λ(h w) for the
-n-grams of a release, and h′ for h without its first word,
+Adaptation of a public model: the grammar of public text, with the words of the people of a release.
+With the lifts λ = log θ/π of the release's n-grams, and h′ for h without its first word,
 
     p′(w|h) = p(w|h) exp(β R(w|h)) / Z(h)
     R(w|h) = λ(h w) − λ(h)  where the release has h w,  else R(w|h′), and 0 for words that it lacks
-    Z(h) = Σ p(w|h) exp(β R(w|h)) + bow(h) (Z(h′) − Σ p(w|h′) exp(β R(w|h′))),  sums over the words that follow h
+    Z(h) = Σ p(w|h) exp(β R(w|h)) + bow(h) (Z(h′) − Σ p(w|h′) exp(β R(w|h′)))
 
-so p′ is a back-off model again, exactly, with the same n-grams: what a context does not list moves as its shorter one
-does. β < 1, for lifts are shrunk for themselves and not for what they do together. The model of the people of a release
-is that, with some of the release's own model, which knows best where much was measured. Post-processing: costs no
-privacy. Does not read text.
+with sums over the words that follow h. So p′ is a backoff model again, exactly, with the same
+n-grams: what a context does not list moves as its shorter one does. β < 1, for lifts are shrunk for
+themselves and not for what they do together. The model of the people of a release is that, with
+some of the release's own model, which knows best where much was measured. This is post-processing
+and costs no privacy.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,34 +40,55 @@ from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.kernels import kernel
-from bayesgram.lm.estimate import as_stored, fitted, logs, refitted, words_of
-from bayesgram.lm.language_model import LanguageModel, made_from_told
+from bayesgram.lm.estimate import fit_backoffs, refit, round_to_stored, to_log10
+from bayesgram.lm.language_model import LanguageModel, provenance_details
 from bayesgram.lm.packed import Words
 from bayesgram.lm.search import SENTENCE_END
-from bayesgram.lm.trie import MOST_NODES, Trie, connect, find_special
+from bayesgram.lm.trie import MAX_NODES, Trie, build_trie, find_special
 from bayesgram.releases.provenance import Provenance
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
-MOST_STEPS = 1000  # of EM
-CLOSE_ENOUGH = 1e-7  # EM stops where no weight moves by more
+MAX_EM_STEPS = 1000
+EM_TOLERANCE = 1e-7  # EM stops where no weight changes by more
+SPECIAL_WORDS = 3  # <s>, </s> and <unk>, which all models have
+
+# β, how much of what lifts say is believed: as in `adaptation`, a round number from experiments
+# with public posts (benchmarks/adapted.py).
+LIFT_STRENGTH = 0.85
+# Weight of the release's own model in that of the people; from 0.2 to 0.4 it hardly matters.
+RELEASE_MODEL_SHARE = 0.3
+# |β R| is at most this: by lifts alone, no word is e⁸ times as likely as public text says. Not
+# measured.
+MAX_EXPONENT = 8.0
+# Part of Z(h) for words that h does not list, where rounding leaves nothing.
+MIN_LEFTOVER_SHARE = 1e-12
+
+
+# --- Interpolation ---
 
 
 @check_arguments
 def interpolate(
     models: Sequence[LanguageModel], weights: Sequence[float] | Floats | None = None
 ) -> LanguageModel:
-    """One model of several; equal weights if none are given. They are divided by their sum.
+    """Mix several models into one.
+
+    Args:
+        models: Two or more models that cut text alike.
+        weights: A weight for each, which are divided by their sum; None for equal weights.
 
     >>> likes = LanguageModel.from_counts(pa.array(["i like", "like fish"]), [4, 4])
     >>> eats = LanguageModel.from_counts(pa.array(["i eat", "eat fish"]), [4, 4])
-    >>> [interpolate([likes, eats], weights).predict("I", 1)[0].word for weights in ([0.7, 0.3], [0.3, 0.7])]
-    ['like', 'eat']
+    >>> interpolate([likes, eats], [0.7, 0.3]).predict("I", 1)[0].word
+    'like'
+    >>> interpolate([likes, eats], [0.3, 0.7]).predict("I", 1)[0].word
+    'eat'
     """
     _check_alike(models)
-    shares = checked_weights(weights, len(models))
+    shares = normalise_weights(weights, len(models))
     parts = [
         {"weight": share, **model.about}
         for share, model in zip(shares.tolist(), models, strict=True)
@@ -73,22 +96,35 @@ def interpolate(
     used = [model for share, model in zip(shares.tolist(), models, strict=True) if share > 0]
     provenance = Provenance()
     for model in used:
-        provenance = provenance.joined(model.provenance)
-    about: dict[str, Any] = {"interpolated": parts, **made_from_told(provenance)}
-    boundaries = any(model.tokenizer.boundaries for model in models)
-    tokenizer = replace(models[0].tokenizer, boundaries=boundaries)
-    casing = {word: written for model in reversed(models) for word, written in model.casing.items()}
-    return LanguageModel(mixed([model.trie for model in models], shares), tokenizer, about, casing)
+        provenance = provenance.merge(model.provenance)
+    about: dict[str, Any] = {"interpolated": parts, **provenance_details(provenance)}
+    has_boundaries = any(model.tokenizer.boundaries for model in models)
+    tokenizer = replace(models[0].tokenizer, boundaries=has_boundaries)
+    casing = {
+        word: spelling for model in reversed(models) for word, spelling in model.casing.items()
+    }
+    trie = mix_tries([model.trie for model in models], shares)
+    return LanguageModel(trie, tokenizer, about, casing)
 
 
-def tune_weights(models: Sequence[LanguageModel], texts: Iterable[pa.LargeBinaryArray]) -> Floats:
-    """The weights under which rows of public text are likeliest; words that no model has tell nothing."""
+def fit_mixture_weights(
+    models: Sequence[LanguageModel], texts: Iterable[pa.LargeBinaryArray]
+) -> Floats:
+    """Return the weights under which public text is likeliest.
+
+    Args:
+        models: Two or more models that cut text alike.
+        texts: Rows of public text. Words that no model has are left out.
+
+    Raises:
+        BayesgramError: If the text has no words that a model knows.
+    """
     _check_alike(models)
-    words, members = _members([model.trie for model in models])
-    unknown = find_special(words)[2]
+    words, members = _match_words([model.trie for model in models])
+    unknown = find_special(words).unknown
     parts = [np.zeros((0, len(models)))]
     for rows in texts:
-        stream = _stream(words, models[0].tokenizer, rows)
+        stream = _encode_texts(words, models[0].tokenizer, rows)
         columns = [member.likelihoods(stream) for member in members]
         parts.append(np.stack(columns, axis=1)[stream != unknown])
     likelihoods = np.concatenate(parts)
@@ -96,52 +132,62 @@ def tune_weights(models: Sequence[LanguageModel], texts: Iterable[pa.LargeBinary
         raise BayesgramError(
             "the text to tune by has no words that a model knows; give other public text."
         )
-    return likeliest_weights(likelihoods)
+    return maximise_likelihood(likelihoods)
 
 
-def likeliest_weights(likelihoods: Floats) -> Floats:
-    """EM: the λ that make Π_i Σ_k λ_k p_ik largest; a row for each thing predicted, a column for each model."""
+def maximise_likelihood(likelihoods: Floats) -> Floats:
+    """Return, by EM, the λ that make Π_i Σ_k λ_k p_ik largest.
+
+    Args:
+        likelihoods: p_ik: a row for each thing predicted, a column for each model.
+    """
     scaled = likelihoods / likelihoods.max(axis=1, keepdims=True)
     weights: Floats = np.full(scaled.shape[1], 1 / scaled.shape[1])
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_EM_STEPS):
         before = weights
         weights = before * ((1 / (scaled @ before)) @ scaled) / len(scaled)
         weights /= weights.sum()
-        if np.abs(weights - before).max() < CLOSE_ENOUGH:
+        if np.abs(weights - before).max() < EM_TOLERANCE:
             break
     return weights
 
 
-def checked_weights(weights: Sequence[float] | Floats | None, models: int) -> Floats:
-    """A weight for each model, adding up to one."""
-    given = np.full(models, 1 / models) if weights is None else np.asarray(weights, np.float64)
-    if given.shape != (models,):
-        raise UsageError(f"weights: {given.size} for {models} models; give one for each.")
-    if not (np.isfinite(given).all() and given.min() >= 0 and given.sum() > 0):
-        shown = ", ".join(f"{weight:g}" for weight in given.tolist())
+def normalise_weights(weights: Sequence[float] | Floats | None, model_count: int) -> Floats:
+    """Return a weight for each model, adding up to one; equal ones if none are given.
+
+    Raises:
+        UsageError: If there is not one for each model, or one is negative, or all are 0.
+    """
+    if weights is None:
+        values = np.full(model_count, 1 / model_count)
+    else:
+        values = np.asarray(weights, np.float64)
+    if values.shape != (model_count,):
+        raise UsageError(f"weights: {values.size} for {model_count} models; give one for each.")
+    if not (np.isfinite(values).all() and values.min() >= 0 and values.sum() > 0):
+        shown = ", ".join(f"{weight:g}" for weight in values.tolist())
         raise UsageError.for_argument(
             "weights", shown, "each is a number from 0, and one is above 0."
         )
-    shares: Floats = given / given.sum()
+    shares: Floats = values / values.sum()
     return shares
 
 
-def mixed(tries: Sequence[Trie], weights: Floats) -> Trie:
-    """The back-off model Σ_k λ_k p_k of these; the weights add up to one."""
-    words, members = _members(
-        [trie for trie, weight in zip(tries, weights, strict=True) if weight > 0]
-    )
-    return _model(words, members, weights[weights > 0])
+def mix_tries(tries: Sequence[Trie], weights: Floats) -> Trie:
+    """Return the backoff model Σ_k λ_k p_k; the weights add up to one."""
+    used = [trie for trie, weight in zip(tries, weights, strict=True) if weight > 0]
+    words, members = _match_words(used)
+    return _build_mixture(words, members, weights[weights > 0])
 
 
 def _check_alike(models: Sequence[LanguageModel]) -> None:
     if len(models) < 2:
         raise UsageError(f"{len(models)} model: mixing takes two or more.")
-    cuts = [replace(model.tokenizer, boundaries=False).name for model in models]
-    if len(set(cuts)) > 1:
+    tokenizers = [replace(model.tokenizer, boundaries=False).name for model in models]
+    if len(set(tokenizers)) > 1:
         raise UsageError(
-            f"the models cut text in different ways ({'; '.join(cuts)}); mix those of one "
-            "tokenizer. ARPA files don't say theirs: ",
+            f"the models cut text in different ways ({'; '.join(tokenizers)}); mix those of one"
+            " tokenizer. ARPA files don't say theirs: ",
             Argument("tokenizer"),
             " and ",
             Argument("lowercase"),
@@ -149,107 +195,121 @@ def _check_alike(models: Sequence[LanguageModel]) -> None:
         )
 
 
+# --- The words of all models ---
+
+
 @dataclass(frozen=True, eq=False)
 class _Member:
-    """One of the models, asked about the words of all."""
+    """One of the models, asked about the words of all. The ids of these are called union ids."""
 
     trie: Trie
-    own: Ids  # the model's number of each word of all; that of <unk> where it lacks the word
-    to_all: Integers  # the other way
-    share: Floats  # the part of the model's own probability that is the word's: 1, or less where it is <unk> there
+    own_ids: Ids  # the model's id of each union id; that of <unk> where it lacks the word
+    union_ids: Integers  # the union id of each of the model's words
+    share: (
+        Floats  # the part of the model's own probability that is the word's: below 1 in its <unk>
+    )
 
     def likelihoods(self, stream: Ids) -> Floats:
-        """P of everything in a stream of sentences; −1 is where one ends."""
-        ends = stream == SENTENCE_END
-        scores = self.trie.walk(np.where(ends, np.int32(SENTENCE_END), self.own[stream]))[0]
-        likelihoods: Floats = 10**scores * np.where(ends, 1.0, self.share[stream])
+        """Return p of everything in a stream of sentences; −1 is where one ends."""
+        is_end = stream == SENTENCE_END
+        own_stream = np.where(is_end, np.int32(SENTENCE_END), self.own_ids[stream])
+        scores = self.trie.score(own_stream)[0]
+        likelihoods: Floats = 10**scores * np.where(is_end, 1.0, self.share[stream])
         return likelihoods
 
 
-def _members(tries: Sequence[Trie]) -> tuple[Words, list[_Member]]:
-    """The words of all models, and how each model sees them."""
-    lists = [pa.array(trie.words.all(), pa.large_binary()) for trie in tries]
-    distinct = pc.unique(pa.concat_arrays(lists))
+def _match_words(tries: Sequence[Trie]) -> tuple[Words, list[_Member]]:
+    """Return the words of all models, and how each model sees them."""
+    word_lists = [pa.array(trie.words.to_list(), pa.large_binary()) for trie in tries]
+    distinct = pc.unique(pa.concat_arrays(word_lists))
     ordered = distinct.take(pc.sort_indices(distinct))
-    words = words_of(ordered)
-    _check_overlap(lists, len(words))
-    own = [
-        pc.fill_null(pc.index_in(ordered, each), -1).to_numpy().astype(np.int32) for each in lists
+    words = Words.from_array(ordered)
+    _check_overlap(word_lists, len(words))
+    own_ids = [
+        pc.fill_null(pc.index_in(ordered, word_list), -1).to_numpy().astype(np.int32)
+        for word_list in word_lists
     ]
-    shares = _shares(tries, own, find_special(words)[2])
-    return words, [
+    shares = _divide_unknown(tries, own_ids, find_special(words).unknown)
+    members = [
         _Member(
-            trie,
-            np.where(numbers < 0, np.int32(trie.special[2]), numbers),
-            pc.index_in(each, ordered).to_numpy().astype(np.int64),
-            share,
+            trie=trie,
+            own_ids=np.where(ids < 0, np.int32(trie.special.unknown), ids),
+            union_ids=pc.index_in(word_list, ordered).to_numpy().astype(np.int64),
+            share=share,
         )
-        for trie, each, numbers, share in zip(tries, lists, own, shares, strict=True)
+        for trie, word_list, ids, share in zip(tries, word_lists, own_ids, shares, strict=True)
     ]
+    return words, members
 
 
-def _check_overlap(lists: list[pa.LargeBinaryArray], total: int) -> None:
-    """Refuse models that have no word in common with any other: of two languages, or two ways to cut text."""
-    marks = 3
-    for at, words in enumerate(lists):
-        others = pa.concat_arrays(
-            [each for other, each in enumerate(lists) if other != at] or [words]
-        )
-        if len(lists) > 1 and total > marks and pc.sum(pc.is_in(words, others)).as_py() == marks:
+def _check_overlap(word_lists: list[pa.LargeBinaryArray], total: int) -> None:
+    """Refuse models that have no word in common with any other.
+
+    They are of two languages, or of two ways to cut text.
+    """
+    if len(word_lists) < 2 or total <= SPECIAL_WORDS:
+        return
+    for at, words in enumerate(word_lists):
+        others = pa.concat_arrays(word_lists[:at] + word_lists[at + 1 :])
+        if pc.sum(pc.is_in(words, others)).as_py() == SPECIAL_WORDS:
             raise UsageError(
-                f"model {at + 1} has no word in common with the others: they can't be about one language."
+                f"model {at + 1} has no word in common with the others:"
+                " they can't be about one language."
             )
 
 
-def _shares(tries: Sequence[Trie], own: list[Ids], unknown: int) -> list[Floats]:
-    """How each model's <unk> is divided: see the module."""
-    has = np.stack([numbers >= 0 for numbers in own])
-    given = [
-        np.where(numbers >= 0, 10.0 ** _word_logs(trie)[numbers], 0.0)
-        for trie, numbers in zip(tries, own, strict=True)
+def _divide_unknown(tries: Sequence[Trie], own_ids: list[Ids], unknown: int) -> list[Floats]:
+    """Return how each model's <unk> is divided among the words that it lacks; see the module."""
+    has_word = np.stack([ids >= 0 for ids in own_ids])
+    probabilities = [
+        np.where(ids >= 0, 10.0 ** _word_logs(trie)[ids], 0.0)
+        for trie, ids in zip(tries, own_ids, strict=True)
     ]
-    expected = np.sum(given, axis=0) / has.sum(axis=0)
-    expected[unknown] = min(each[unknown] for each in given)
+    expected = np.sum(probabilities, axis=0) / has_word.sum(axis=0)
+    expected[unknown] = min(probability[unknown] for probability in probabilities)
+    is_unknown = np.arange(expected.size) == unknown
     shares = []
-    for known in has:
-        divided = ~known
-        divided[unknown] = True
-        total = expected[divided].sum()
-        alone = np.arange(expected.size) == unknown
-        shares.append(np.where(divided, expected / total if total > 0 else alone, 1.0))
+    for is_known in has_word:
+        is_divided = ~is_known | is_unknown
+        total = expected[is_divided].sum()
+        parts = expected / total if total > 0 else is_unknown
+        shares.append(np.where(is_divided, parts, 1.0))
     return shares
 
 
 def _word_logs(trie: Trie) -> Floats:
-    found: Floats = trie.log_probability[trie.nodes(1)].astype(np.float64)
-    return found
+    logs: Floats = trie.log_probability[trie.nodes(1)].astype(np.float64)
+    return logs
 
 
-def _stream(words: Words, tokenizer: Tokenizer, texts: pa.LargeBinaryArray) -> Ids:
-    """Rows of text as word numbers, −1 at the end of each sentence; what is not known is <unk>."""
+def _encode_texts(words: Words, tokenizer: Tokenizer, texts: pa.LargeBinaryArray) -> Ids:
+    """Return rows of text as word ids, −1 at the end of each sentence; unknown words are <unk>."""
     start, end, unknown = find_special(words)
     parts = [np.zeros(0, np.int32)]
     for data, offsets, _ in tokenizer.tokenize_chunks(texts):
         distinct = StringTable()  # each word is looked up once
-        which = distinct.add(data, offsets)
-        found = words.find(*buffers(distinct.strings()))
-        found = np.where((found < 0) | (found == start) | (found == end), np.int32(unknown), found)
-        parts.append(np.append(found, np.int32(SENTENCE_END))[which])
+        index = distinct.add(data, offsets)
+        ids = words.find(*buffers(distinct.strings()))
+        ids = np.where((ids < 0) | (ids == start) | (ids == end), np.int32(unknown), ids)
+        parts.append(np.append(ids, np.int32(SENTENCE_END))[index])
     return np.concatenate(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class _Level:
-    """The n-grams of one order of all models together, sorted; positions are counted from the first of an order."""
+# --- The n-grams of all models ---
 
-    rows: Ids  # as word numbers
-    parents: Integers  # in the order below
+
+@dataclass(frozen=True, eq=False)
+class _UnionLevel:
+    """The n-grams of one order of all models together, sorted; places are within an order."""
+
+    rows: Ids  # as union ids
+    parents: Integers  # places in the order below
     suffixes: Integers
-    keys: Integers  # parent and last word as one number: ascending
+    keys: Integers  # parent and last word as one integer: ascending
 
 
 @dataclass(frozen=True, eq=False)
-class _Answers:
+class _MemberValues:
     """What one model says of the n-grams of a level."""
 
     node: Integers  # its own node, −1 where it has none
@@ -257,241 +317,280 @@ class _Answers:
     backoff: Floats  # 1 where the context is not known
 
 
-def _model(words: Words, members: list[_Member], weights: Floats) -> Trie:
-    """Order by order: the n-grams of all, what each model says of them, the mixture, the back-off weights."""
+def _build_mixture(words: Words, members: list[_Member], weights: Floats) -> Trie:
+    """Build, order by order: the n-grams of all, their values, the mixture, backoff weights."""
     level = _first_level(len(words))
-    answers = [_of_words(member, find_special(words)[0]) for member in members]
-    places = [member.to_all for member in members]  # of each model's own nodes of this order
-    probabilities = [as_stored(_normalised(_mix(answers, weights)))]
-    levels, backoffs = [level.rows], []
+    start = find_special(words).start
+    values = [_word_values(member, start) for member in members]
+    places = [member.union_ids for member in members]  # of each model's own nodes of this order
+    word_probabilities = _mix(values, weights)
+    # Models of other tools add up to one within a ten-thousandth.
+    probabilities = [round_to_stored(word_probabilities / word_probabilities.sum())]
+    levels = [level.rows]
+    backoffs = []
     for order in range(2, max(member.trie.order for member in members) + 1):
         longer, places = _next_level(level, members, places, order)
-        answers = [
-            _of_level(member, answer, longer, order)
-            for member, answer in zip(members, answers, strict=True)
+        values = [
+            _level_values(member, shorter, longer, order)
+            for member, shorter in zip(members, values, strict=True)
         ]
-        probability, factors = fitted(
-            _mix(answers, weights),
+        probability, backoff = fit_backoffs(
+            _mix(values, weights),
             probabilities[-1][longer.suffixes],
             longer.parents,
             len(level.rows),
         )
         levels.append(longer.rows)
         probabilities.append(probability)
-        backoffs.append(factors)
+        backoffs.append(backoff)
         level = longer
-    return connect(
-        levels, words, [logs(each) for each in probabilities], [np.log10(each) for each in backoffs]
+    return build_trie(
+        levels,
+        words,
+        [to_log10(probability) for probability in probabilities],
+        [np.log10(backoff) for backoff in backoffs],
     )
 
 
-def _first_level(words: int) -> _Level:
-    numbers, nothing = np.arange(words, dtype=np.int64), np.zeros(words, np.int64)
-    return _Level(numbers[:, None].astype(np.int32), nothing, nothing, numbers)
+def _first_level(word_count: int) -> _UnionLevel:
+    ids = np.arange(word_count, dtype=np.int64)
+    root = np.zeros(word_count, np.int64)
+    return _UnionLevel(ids[:, None].astype(np.int32), parents=root, suffixes=root, keys=ids)
 
 
 def _next_level(
-    level: _Level, members: list[_Member], places: list[Integers], order: int
-) -> tuple[_Level, list[Integers]]:
-    """The n-grams one word longer; and where those of each model stand among them."""
-    words = members[0].own.size
+    level: _UnionLevel, members: list[_Member], places: list[Integers], order: int
+) -> tuple[_UnionLevel, list[Integers]]:
+    """Return the n-grams one word longer, and where those of each model stand among them."""
+    word_count = members[0].own_ids.size
     keys = [
-        _keys(member, place, order, words) if order <= member.trie.order else np.zeros(0, np.int64)
-        for member, place in zip(members, places, strict=True)
+        _union_keys(member, member_places, order, word_count)
+        if order <= member.trie.order
+        else np.zeros(0, np.int64)
+        for member, member_places in zip(members, places, strict=True)
     ]
     together = np.concatenate(keys)
     together.sort(kind="stable")  # each model's are in order: runs are merged
-    distinct = together[np.concatenate([[True], together[1:] != together[:-1]])[: together.size]]
-    if distinct.size > MOST_NODES:
+    is_first = np.concatenate([[True], together[1:] != together[:-1]])[: together.size]
+    distinct = together[is_first]
+    if distinct.size > MAX_NODES:
         raise BayesgramError(
-            f"{distinct.size:,} n-grams: a model holds {MOST_NODES:,}; prune the models first."
+            f"{distinct.size:,} n-grams: a model holds {MAX_NODES:,}; prune the models first."
         )
-    parents, last = distinct // words, distinct % words
-    rows = np.concatenate([level.rows[parents], last[:, None].astype(np.int32)], axis=1)
-    suffixes = _suffixes(level, parents, last, words)
-    return _Level(rows, parents, suffixes, distinct), [
-        np.searchsorted(distinct, each) for each in keys
-    ]
+    parents = distinct // word_count
+    last_words = distinct % word_count
+    rows = np.concatenate([level.rows[parents], last_words[:, None].astype(np.int32)], axis=1)
+    suffixes = _find_suffixes(level, parents, last_words, word_count)
+    next_places = [np.searchsorted(distinct, member_keys) for member_keys in keys]
+    return _UnionLevel(rows, parents, suffixes, distinct), next_places
 
 
-def _suffixes(level: _Level, parents: Integers, last: Integers, words: int) -> Integers:
-    """Where each n-gram without its first word stands in the level: looked for among those that begin alike."""
-    contexts = level.suffixes[parents]
-    first = np.searchsorted(level.parents, np.arange(level.suffixes.max(initial=0) + 2))
-    found: Integers = _places(level.keys, first, contexts, contexts * words + last)
-    return found
-
-
-@kernel
-def _places(keys: Integers, first: Integers, contexts: Integers, wanted: Integers) -> Integers:
-    """Where keys stand that are there, each looked for among those of its context only."""
-    found = np.empty(wanted.size, np.int64)
-    for at in range(wanted.size):
-        low, high = first[contexts[at]], first[contexts[at] + 1]
-        while low < high:
-            middle = (low + high) // 2
-            if keys[middle] < wanted[at]:
-                low = middle + 1
-            else:
-                high = middle
-        found[at] = low
-    return found
-
-
-def _keys(member: _Member, place: Integers, order: int, words: int) -> Integers:
-    """One number for the context and the last word of each n-gram of a model, among those of all."""
-    trie, nodes = member.trie, member.trie.nodes(order)
-    keys: Integers = (
-        place[trie.parents[nodes] - trie.nodes(order - 1).start] * words
-        + member.to_all[trie.word[nodes]]
-    )
+def _union_keys(member: _Member, places: Integers, order: int, word_count: int) -> Integers:
+    """Return one integer for the context and the last word of each n-gram of a model."""
+    trie = member.trie
+    nodes = trie.nodes(order)
+    contexts = places[trie.parents[nodes] - trie.nodes(order - 1).start]
+    keys: Integers = contexts * word_count + member.union_ids[trie.word[nodes]]
     return keys
 
 
-def _of_words(member: _Member, start: int) -> _Answers:
-    nodes = 1 + member.own.astype(np.int64)
-    probability = 10.0 ** _word_logs(member.trie)[member.own] * member.share
+def _find_suffixes(
+    level: _UnionLevel, parents: Integers, last_words: Integers, word_count: int
+) -> Integers:
+    """Return where each n-gram without its first word stands in the level below."""
+    contexts = level.suffixes[parents]
+    starts = np.searchsorted(level.parents, np.arange(level.suffixes.max(initial=0) + 2))
+    targets = contexts * word_count + last_words
+    suffixes: Integers = _search_in_contexts(level.keys, starts, contexts, targets)
+    return suffixes
+
+
+@kernel
+def _search_in_contexts(
+    keys: Integers, starts: Integers, contexts: Integers, targets: Integers
+) -> Integers:
+    """Return where keys stand that are all there, each searched among those of its context only."""
+    places = np.empty(targets.size, np.int64)
+    for at in range(targets.size):
+        low = starts[contexts[at]]
+        high = starts[contexts[at] + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if keys[middle] < targets[at]:
+                low = middle + 1
+            else:
+                high = middle
+        places[at] = low
+    return places
+
+
+def _word_values(member: _Member, start: int) -> _MemberValues:
+    nodes = 1 + member.own_ids.astype(np.int64)
+    probability = 10.0 ** _word_logs(member.trie)[member.own_ids] * member.share
     probability[start] = 0.0  # given, never predicted
-    return _Answers(nodes, probability, _own_backoffs(member.trie, nodes))
+    return _MemberValues(nodes, probability, _node_backoffs(member.trie, nodes))
 
 
-def _of_level(member: _Member, shorter: _Answers, level: _Level, order: int) -> _Answers:
-    """p_k(w|h): the model's own where it has the n-gram, else its back-off weight of h times p_k(w|h′)."""
-    trie, last = member.trie, level.rows[:, -1]
-    nodes = children_of(trie, shorter.node[level.parents], member.own[last], order)
+def _level_values(
+    member: _Member, shorter: _MemberValues, level: _UnionLevel, order: int
+) -> _MemberValues:
+    """Return p_k(w|h): the model's own where it has the n-gram, else its backoff."""
+    trie = member.trie
+    last_words = level.rows[:, -1]
+    nodes = find_children(trie, shorter.node[level.parents], member.own_ids[last_words], order)
     known = np.flatnonzero(nodes >= 0)
     probability = shorter.backoff[level.parents] * shorter.probability[level.suffixes]
     own = 10.0 ** trie.log_probability[nodes[known]].astype(np.float64)
-    probability[known] = own * member.share[last[known]]
-    return _Answers(nodes, probability, _own_backoffs(trie, nodes))
+    probability[known] = own * member.share[last_words[known]]
+    return _MemberValues(nodes, probability, _node_backoffs(trie, nodes))
 
 
-def children_of(trie: Trie, contexts: Integers, words: Ids, order: int) -> Integers:
-    """The nodes of contexts (−1 is none) with a word more; −1 where there is none."""
+def find_children(trie: Trie, contexts: Integers, words: Ids, order: int) -> Integers:
+    """Return the nodes of an order that contexts make with a word more; −1 where there is none.
+
+    Args:
+        trie: The model.
+        contexts: Nodes of the order below; −1 is none.
+        words: A word for each.
+        order: The order of the n-grams to find.
+    """
     if order > trie.order or trie.nodes(order).stop == trie.nodes(order).start:
         return np.full(contexts.size, -1, np.int64)
-    nodes, size = trie.nodes(order), len(trie.words)
-    keys = trie.parents[nodes].astype(np.int64) * size + trie.word[nodes]
-    wanted = contexts * size + words
-    at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return np.where((keys[at] == wanted) & (contexts >= 0), nodes.start + at, -1)
+    nodes = trie.nodes(order)
+    word_count = len(trie.words)
+    keys = trie.parents[nodes].astype(np.int64) * word_count + trie.word[nodes]
+    targets = contexts * word_count + words
+    places = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
+    return np.where((keys[places] == targets) & (contexts >= 0), nodes.start + places, -1)
 
 
-def _own_backoffs(trie: Trie, nodes: Integers) -> Floats:
-    factors = np.ones(nodes.size)
-    contexts = np.flatnonzero((nodes >= 0) & (nodes < trie.contexts))
-    factors[contexts] = 10.0 ** trie.log_backoff[nodes[contexts]].astype(np.float64)
-    return factors
+def _node_backoffs(trie: Trie, nodes: Integers) -> Floats:
+    backoffs = np.ones(nodes.size)
+    contexts = np.flatnonzero((nodes >= 0) & (nodes < trie.context_count))
+    backoffs[contexts] = 10.0 ** trie.log_backoff[nodes[contexts]].astype(np.float64)
+    return backoffs
 
 
-def _mix(answers: list[_Answers], weights: Floats) -> Floats:
-    total: Floats = np.sum(
-        [weight * each.probability for weight, each in zip(weights, answers, strict=True)], axis=0
-    )
+def _mix(values: list[_MemberValues], weights: Floats) -> Floats:
+    weighted = [
+        weight * member_values.probability
+        for weight, member_values in zip(weights, values, strict=True)
+    ]
+    total: Floats = np.sum(weighted, axis=0)
     return total
 
 
-def _normalised(probability: Floats) -> Floats:
-    """Models of other tools add up to one within a ten-thousandth."""
-    whole: Floats = probability / probability.sum()
-    return whole
+# --- A public model adapted by a release ---
 
 
-BELIEVED = 0.85  # β: of what lifts say
-OWN_SHARE = (
-    0.3  # of the release's own model in that of the people; from 0.2 to 0.4 it hardly matters
-)
-LARGEST = (
-    8.0  # |β R| is at most this: no word is e⁸ times as likely as public text says by lifts alone
-)
-LEAST = 1e-12  # of Z(h), for words that h does not list, where rounding leaves nothing
+def adapt_public_model(release: Release, public: LanguageModel, prior: Floats) -> LanguageModel:
+    """Return the language model of the people of a release.
+
+    Args:
+        release: The release.
+        public: A model of public text.
+        prior: π of the release's n-grams; 0 for those that shall move nothing.
+    """
+    release_model = LanguageModel.from_release(release)
+    has_lift = (prior > 0) & (release.probabilities > 0)
+    ratios = np.divide(release.probabilities, prior, where=has_lift, out=np.ones(prior.size))
+    ngrams = release.ngrams.filter(pa.array(has_lift))
+    trie = apply_lifts(public.trie, ngrams, np.log(ratios)[has_lift])
+    weights = np.array([1 - RELEASE_MODEL_SHARE, RELEASE_MODEL_SHARE])
+    return replace(release_model, trie=mix_tries([trie, release_model.trie], weights))
 
 
-def people_model(release: Release, public: LanguageModel, prior: Floats) -> LanguageModel:
-    """The language model of the people of a release; `prior` is π of its n-grams, 0 of those not to be moved."""
-    own, known = LanguageModel.from_release(release), (prior > 0) & (release.probabilities > 0)
-    lifts = np.zeros(prior.size)
-    np.log(np.divide(release.probabilities, prior, where=known, out=np.ones(prior.size)), out=lifts)
-    trie = moved(public.trie, release.ngrams.filter(pa.array(known)), lifts[known])
-    return replace(own, trie=mixed([trie, own.trie], np.array([1 - OWN_SHARE, OWN_SHARE])))
-
-
-def moved(
-    trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats, *, believed: float = BELIEVED
+def apply_lifts(
+    trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats, *, strength: float = LIFT_STRENGTH
 ) -> Trie:
-    """The same n-grams with their probabilities moved."""
-    probabilities = _moved_probabilities(
-        trie, _exponents(trie, _own_lifts(trie, ngrams, lifts), believed)
-    )
-    return refitted(trie, probabilities)
+    """Return the same n-grams with their probabilities moved by lifts.
+
+    Args:
+        trie: A model of public text.
+        ngrams: The n-grams of a release.
+        lifts: log θ/π of each.
+        strength: β.
+    """
+    node_lifts = _node_lifts(trie, ngrams, lifts)
+    exponents = _compute_exponents(trie, node_lifts, strength)
+    return refit(trie, _lifted_probabilities(trie, exponents))
 
 
-def _own_lifts(trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats) -> Floats:
-    """λ of every node that the release has; nan for the others, 0 for the root."""
-    found = np.full(trie.word.size, np.nan)
-    found[0] = 0.0
+def _node_lifts(trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats) -> Floats:
+    """Return λ of every node that the release has; nan for the others, 0 for the root."""
+    node_lifts = np.full(trie.word.size, np.nan)
+    node_lifts[0] = 0.0
     orders = ngram_orders(ngrams)
-    words = _word_numbers(trie, ngrams)
+    ids = _encode_ngrams(trie, ngrams)
     starts = np.cumsum(orders) - orders
     for order in range(1, min(int(orders.max(initial=0)), trie.order) + 1):
         rows = np.flatnonzero(orders == order)
         nodes = np.zeros(rows.size, np.int64)
         for at in range(order):
-            nodes = children_of(trie, nodes, words[starts[rows] + at], at + 1)
-        found[nodes[nodes > 0]] = lifts[rows[nodes > 0]]
-    return found
+            nodes = find_children(trie, nodes, ids[starts[rows] + at], at + 1)
+        node_lifts[nodes[nodes > 0]] = lifts[rows[nodes > 0]]
+    return node_lifts
 
 
-def _word_numbers(trie: Trie, ngrams: pa.LargeStringArray) -> Ids:
-    """The tokens of all n-grams as numbers of the model's words; −1 for one that it lacks."""
+def _encode_ngrams(trie: Trie, ngrams: pa.LargeStringArray) -> Ids:
+    """Return the tokens of all n-grams as word ids; −1 for one that the model lacks."""
     tokens = pc.split_pattern(ngrams, " ").flatten().cast(pa.large_binary()).dictionary_encode()
-    numbers: Ids = trie.words.find(*buffers(tokens.dictionary))[tokens.indices.to_numpy()]
-    return numbers
+    ids: Ids = trie.words.find(*buffers(tokens.dictionary))[tokens.indices.to_numpy()]
+    return ids
 
 
-def _exponents(trie: Trie, lifts: Floats, believed: float) -> list[Floats]:
-    """β R of every n-gram, order by order; fills the lifts of those that the release lacks."""
+def _compute_exponents(trie: Trie, lifts: Floats, strength: float) -> list[Floats]:
+    """Return β R of every n-gram, order by order.
+
+    The lifts of n-grams that the release lacks are filled in.
+    """
     moves = np.zeros(lifts.size)
     for order in range(1, trie.order + 1):
         nodes = trie.nodes(order)
         parents = trie.parents[nodes]
         inherited = moves[trie.suffix[nodes]] if order > 1 else np.zeros(nodes.stop - nodes.start)
-        own = lifts[nodes] - lifts[parents]
-        moves[nodes] = np.where(np.isnan(own), inherited, own)
+        measured = lifts[nodes] - lifts[parents]
+        moves[nodes] = np.where(np.isnan(measured), inherited, measured)
         lifts[nodes] = np.where(np.isnan(lifts[nodes]), lifts[parents] + inherited, lifts[nodes])
-    bounded = np.clip(believed * moves, -LARGEST, LARGEST)
+    bounded = np.clip(strength * moves, -MAX_EXPONENT, MAX_EXPONENT)
     return [bounded[trie.nodes(order)] for order in range(1, trie.order + 1)]
 
 
-def _moved_probabilities(trie: Trie, exponents: list[Floats]) -> list[Floats]:
-    """p′ of every n-gram, order by order."""
-    whole = _scaled(trie, exponents[0], 1)
-    sums = np.array([whole.sum()])  # Z(h) of the contexts of the order below
-    found, unscaled = [whole / sums[0]], whole
+def _lifted_probabilities(trie: Trie, exponents: list[Floats]) -> list[Floats]:
+    """Return p′ of every n-gram, order by order."""
+    scaled = _scale_order(trie, exponents[0], 1)
+    sums = np.array([scaled.sum()])  # Z(h) of the contexts of the order below
+    probabilities = [scaled / sums[0]]
     for order in range(2, trie.order + 1):
-        nodes, below = trie.nodes(order), trie.nodes(order - 1)
-        parents, suffixes = trie.parents[nodes] - below.start, trie.suffix[nodes] - below.start
-        whole, size = _scaled(trie, exponents[order - 1], order), below.stop - below.start
-        shorter = sums[_contexts_without_first(trie, order - 1)]
-        rest = np.maximum(shorter - np.bincount(parents, unscaled[suffixes], size), LEAST * shorter)
-        sums = np.bincount(parents, whole, size) + 10.0 ** trie.log_backoff[below] * rest
-        found.append(whole / sums[parents])
-        unscaled = whole
-    return found
+        nodes = trie.nodes(order)
+        contexts = trie.nodes(order - 1)
+        context_count = contexts.stop - contexts.start
+        parents = trie.parents[nodes] - contexts.start
+        suffixes = trie.suffix[nodes] - contexts.start
+        lower = scaled[suffixes]
+        scaled = _scale_order(trie, exponents[order - 1], order)
+        shorter_sums = sums[_context_suffixes(trie, order - 1)]
+        leftover = np.maximum(
+            shorter_sums - np.bincount(parents, lower, context_count),
+            MIN_LEFTOVER_SHARE * shorter_sums,
+        )
+        listed = np.bincount(parents, scaled, context_count)
+        sums = listed + 10.0 ** trie.log_backoff[contexts] * leftover
+        probabilities.append(scaled / sums[parents])
+    return probabilities
 
 
-def _scaled(trie: Trie, exponents: Floats, order: int) -> Floats:
-    """P(w|h) exp(β R(w|h)); <s> is given, never predicted."""
-    scaled: Floats = 10.0 ** trie.log_probability[trie.nodes(order)].astype(np.float64) * np.exp(
-        exponents
-    )
+def _scale_order(trie: Trie, exponents: Floats, order: int) -> Floats:
+    """Return p(w|h) exp(β R(w|h)) of an order; <s> is given, never predicted."""
+    probability = 10.0 ** trie.log_probability[trie.nodes(order)].astype(np.float64)
+    scaled: Floats = probability * np.exp(exponents)
     if order == 1:
-        scaled[trie.special[0]] = 0.0
+        scaled[trie.special.start] = 0.0
     return scaled
 
 
-def _contexts_without_first(trie: Trie, order: int) -> Integers:
-    """Where h′ stands among the contexts one word shorter, for each h of an order: the root is the only empty one."""
+def _context_suffixes(trie: Trie, order: int) -> Integers:
+    """Return where h′ stands in the order below, for each h of an order; the root is at 0."""
     suffixes: Integers = (
         trie.suffix[trie.nodes(order)].astype(np.int64) - trie.nodes(order - 1).start
     )

@@ -1,30 +1,35 @@
-"""Interpolated modified Kneser–Ney: a back-off model of all n-grams of a text (Chen and Goodman 1998, Section 4.1).
+"""Interpolated modified Kneser–Ney smoothing of a whole text (Chen and Goodman 1998, Section 4.1).
 
-In:  `Counts`: how often a text has every n-gram of orders 1 to N, in sentences with <s> and </s>.   Out: a `Trie`.
+In go `NgramCounts`: how often a text has every n-gram of orders 1 to N, in sentences with <s> and
+</s>. Out comes a backoff model, a `Trie`. Text is read elsewhere (`public.public_model`).
 
-The longest n-grams have their counts. A shorter one has as its count a(g) the number of words that stand before it,
-for it is asked only where the longer one has no answer; before <s> nothing stands, so what begins with it keeps its
-own count. n₁ to n₄ are how many n-grams of an order have a = 1, 2, 3, 4; then
+The longest n-grams have their counts. A shorter one has as its adjusted count a(g) the number of
+words that stand before it, for it is used only where the longer one has no answer; before <s>
+nothing stands, so what begins with it keeps its own count. n₁ to n₄ are how many n-grams of an
+order have a = 1, 2, 3, 4; then
 
-    D_k = k − (k + 1) Y n_{k+1} / n_k, Y = n₁ / (n₁ + 2 n₂)                   D_k for a = 1, 2 and for 3 or more
-    p(w|h) = (a(hw) − D(a(hw))) / Σ_w a(hw) + γ(h) p(w|h′),                   γ(h) = Σ_w D(a(hw)) / Σ_w a(hw)
+    D_k = k − (k + 1) Y n_{k+1} / n_k,  Y = n₁ / (n₁ + 2 n₂),  for a = 1, 2 and for 3 or more
+    p(w|h) = (a(hw) − D(a(hw))) / Σ_w a(hw) + γ(h) p(w|h′),  γ(h) = Σ_w D(a(hw)) / Σ_w a(hw)
 
-where h′ is h without its first word; below the words, all of them but <s> are equally likely, <unk> among them. That is
-what KenLM's lmplz computes. Where the n_k give no discounts, as in tiny or repeated text, D is ½, 1, 1½, which lmplz
-takes with --discount_fallback.
+where h′ is h without its first word; below the words, all of them but <s> are equally likely, <unk>
+among them. That is what KenLM's lmplz computes. Where the n_k give no discounts, as in tiny or
+repeated text, D is ½, 1, 1½, which lmplz takes with --discount_fallback.
 
-A smaller model. Which n-grams go is decided by `pruning`, with a model whose lower orders count everything: those above
-lack what longer n-grams explain (Chelba et al. 2010). Then what goes is explained no more, so a(g) is the number of
-words before g where that n-gram stays, and the sum of a where it goes (Siivola, Hirsimäki and Virpioja 2007). What
-stays has p(w|h) as above, and the back-off weight of h makes it add up to one again.
+A smaller model. Which n-grams go is decided by `pruning`, with a model whose lower orders count
+everything: those above lack what longer n-grams explain (Chelba et al. 2010). Then what goes is
+explained no more, so a(g) is the number of words before g where that n-gram stays, and the sum of a
+where it goes (Siivola, Hirsimäki and Virpioja 2007). What stays has p(w|h) as above, and the
+backoff weight of h makes it add up to one again.
 
-How that was chosen: by the perplexity of held-out text of the same source and of another register, where models of
-Wikipedia and of reviews kept 100,000 to 1,000,000 of their n-grams. Judged by the model itself, 0 to 6% worse; with the
-a of the whole model 0 to 8%; with the mass of what goes shared by what stays as well, ½ to 3%.
-Memory. The counts are on disk, and so is all that is computed of them: each order is gone through some rows at a time,
-and what the order below says of their suffixes is looked up there in parts (`ngram_levels`). In memory are those
-rows, such a part, the words, and the model that comes out, packed.
-Does not read text: see `public_model`. Does not choose what goes: see `keeping`.
+How that was chosen: by the perplexity of held-out text of the same source and of another register,
+where models of Wikipedia and of reviews kept 100,000 to 1,000,000 of their n-grams. Judged by the
+model itself, 0 to 6% worse; with the a of the whole model 0 to 8%; with the mass of what goes
+shared by what stays as well, ½ to 3%.
+
+Memory. The counts are on disk, and so is all that is computed of them: each order is read some rows
+at a time, and what the order below says of their suffixes is looked up there in parts
+(`ngram_counts`). In memory are those rows, such a part, the words, and the model that comes out,
+packed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,144 +41,190 @@ from bayesgram.arrays import Bools, Bytes, Floats, Integers, Singles
 from bayesgram.io.spill import SpillableColumn, spans
 from bayesgram.kernels import kernel
 from bayesgram.lm import packed
-from bayesgram.lm.ngram_counts import Counts
-from bayesgram.lm.packed import BLOCK, EXACT, Codes, Layout, Words, as_codes
-from bayesgram.lm.trie import NEVER, Trie
+from bayesgram.lm.ngram_counts import NgramCounts
+from bayesgram.lm.packed import BLOCK, FLOAT_BITS, Codes, Layout, LevelArrays, Words, float_bits
+from bayesgram.lm.trie import LOG_NEVER, Trie
 
-FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of a = 0, 1, 2 and 3 or more
+FALLBACK_DISCOUNTS = (0.0, 0.5, 1.0, 1.5)  # for a = 0, 1, 2 and 3 or more
 
 Masks = Sequence[SpillableColumn] | None  # which n-grams of each order stay; None: all
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
-    """p(w|h) of all n-grams, and the back-off weight of every context: a column for each order."""
+class KneserNeyEstimate:
+    """p(w|h) of all n-grams, and the backoff weight of every context: a column for each order."""
 
-    text: Counts
+    counts: NgramCounts
     probability: list[SpillableColumn]
-    weight: list[SpillableColumn]
+    backoff: list[SpillableColumn]
 
-    def logs(self, order: int, probability: Floats) -> Singles:
-        """What a model keeps of probabilities of an order; those of order 1 are all words."""
+    def to_log10(self, order: int, probability: Floats) -> Singles:
+        """Return log10 p as a model stores it; of order 1, `probability` is that of all words."""
         if order == 1:
-            probability[self.text.start] = 1.0  # <s> is never predicted
+            probability[self.counts.start_word] = 1.0  # <s> is never predicted
         logs = np.minimum(np.log10(probability).astype(np.float32), 0)
         if order == 1:
-            logs[self.text.start] = NEVER
+            logs[self.counts.start_word] = LOG_NEVER
         return logs
 
     def remove(self) -> None:
-        """Take the room on disk back."""
-        for column in (*self.probability, *self.weight):
+        """Remove the columns from disk."""
+        for column in (*self.probability, *self.backoff):
             column.remove()
 
 
-def kneser_ney(text: Counts, kept: Masks = None) -> Trie:
-    """The model of a text, with all n-grams or those that stay: with each of them stay its context and its suffix."""
-    adjusted = adjusted_counts(text)
-    discounts = [discounts_of(column.spans(text.rows)) for column in adjusted]
-    if kept is not None:
-        _remove_shorter(adjusted)
-        adjusted = adjusted_counts(text, kept)
-    estimate = estimated(text, adjusted, discounts, kept)
-    _remove_shorter(adjusted)
-    made = packed_model(estimate, kept)
+def estimate_kneser_ney(counts: NgramCounts, masks: Masks = None) -> Trie:
+    """Estimate the model of a text.
+
+    Args:
+        counts: All n-grams of the text.
+        masks: Which of them stay, with the context and the suffix of each that does; None for all.
+    """
+    adjusted = adjust_counts(counts)
+    discounts = [estimate_discounts(column.spans(counts.batch_rows)) for column in adjusted]
+    if masks is not None:
+        _remove_lower_orders(adjusted)
+        adjusted = adjust_counts(counts, masks)
+    estimate = estimate_probabilities(counts, adjusted, discounts, masks)
+    _remove_lower_orders(adjusted)
+    trie = pack_estimate(estimate, masks)
     estimate.remove()
-    return made
+    return trie
 
 
-def _remove_shorter(adjusted: Sequence[SpillableColumn]) -> None:
-    """Take the room of `a` back; that of the longest n-grams are the counts themselves."""
+# --- Adjusted counts and discounts ---
+
+
+def adjust_counts(counts: NgramCounts, masks: Masks = None) -> list[SpillableColumn]:
+    """Return a(g) of all n-grams: how many words stand before g, where these n-grams stay.
+
+    Of an n-gram that goes, its own a is added instead.
+    """
+    adjusted = [counts.levels[-1].counts]
+    for order in range(counts.order, 1, -1):
+        batches = adjusted[0].spans(counts.batch_rows)
+        contributions = (
+            np.where(mask, 1, batch)
+            for mask, batch in zip(_mask_batches(counts, masks, order), batches, strict=True)
+        )
+        sums = counts.reduce_to_suffixes(
+            order, contributions, combine=np.add, initial=np.zeros(1, np.int64)
+        )
+        adjusted.insert(0, _add_sentence_starts(counts, order - 1, sums))
+    return adjusted
+
+
+def _add_sentence_starts(
+    counts: NgramCounts, order: int, sums: Iterator[Integers]
+) -> SpillableColumn:
+    """Return adjusted counts of an order, in which n-grams that begin with <s> have their counts.
+
+    <s> itself has none.
+    """
+    column = counts.new_column(np.int64)
+    low, high = counts.start_ranges[order - 1] if order > 1 else (0, 0)
+    batch_start = 0
+    for batch in sums:
+        first = max(low, batch_start)
+        last = min(high, batch_start + batch.size)
+        if first < last:
+            own_counts = counts.levels[order - 1].counts.read(first, last)
+            batch[first - batch_start : last - batch_start] += own_counts
+        column.add(batch)
+        batch_start += batch.size
+    return column
+
+
+def _remove_lower_orders(adjusted: Sequence[SpillableColumn]) -> None:
+    """Remove adjusted counts; those of the longest n-grams are the counts themselves, and stay."""
     for column in adjusted[:-1]:
         column.remove()
 
 
-def discounts_of(adjusted: Iterable[Integers]) -> Floats:
-    """D for a = 0, 1, 2 and 3 or more; the usual ones where the counts of counts give none. `a` comes in parts.
+def estimate_discounts(adjusted: Iterable[Integers]) -> Floats:
+    """Return D for a = 0, 1, 2 and 3 or more; the fallback where the counts of counts give none.
 
-    >>> discounts_of([np.repeat([1, 2, 3, 4], [40, 10, 5, 3])]).round(3).tolist()
+    Args:
+        adjusted: The adjusted counts of an order, some at a time.
+
+    >>> estimate_discounts([np.repeat([1, 2, 3, 4], [40, 10, 5, 3])]).round(3).tolist()
     [0.0, 0.667, 1.0, 1.4]
-    >>> discounts_of([np.array([7, 7]), np.array([7])]).tolist()
+    >>> estimate_discounts([np.array([7, 7]), np.array([7])]).tolist()
     [0.0, 0.5, 1.0, 1.5]
     """
-    numbers = np.zeros(6)
-    for part in adjusted:
-        numbers += np.bincount(np.minimum(part, 5), minlength=6)
-    numbers = numbers[1:5]
-    if not numbers[:3].all():
-        return np.array(FALLBACK)
-    y, k = numbers[0] / (numbers[0] + 2 * numbers[1]), np.arange(1, 4)
-    found = k - (k + 1) * y * numbers[1:] / numbers[:3]
-    return np.array([0.0, *found]) if (found > 0).all() else np.array(FALLBACK)
+    counts_of_counts = np.zeros(6)
+    for batch in adjusted:
+        counts_of_counts += np.bincount(np.minimum(batch, 5), minlength=6)
+    n = counts_of_counts[1:5]
+    if not n[:3].all():
+        return np.array(FALLBACK_DISCOUNTS)
+    y = n[0] / (n[0] + 2 * n[1])
+    k = np.arange(1, 4)
+    discounts = k - (k + 1) * y * n[1:] / n[:3]
+    return np.array([0.0, *discounts]) if (discounts > 0).all() else np.array(FALLBACK_DISCOUNTS)
 
 
-def adjusted_counts(text: Counts, kept: Masks = None) -> list[SpillableColumn]:
-    """What `a` is for every n-gram: how much stands before it that stays, and the `a` of what goes."""
-    found = [text.levels[-1].counts]
-    for order in range(text.order, 1, -1):
-        brought = (
-            np.where(mask, 1, own)
-            for mask, own in zip(_masks(text, kept, order), found[0].spans(text.rows), strict=True)
-        )
-        sums = text.to_suffixes(order, brought, combine=np.add, nothing=np.zeros(1, np.int64))
-        found.insert(0, _with_starts(text, order - 1, sums))
-    return found
+def _mask_batches(counts: NgramCounts, masks: Masks, order: int) -> Iterator[Bools]:
+    """Yield which n-grams of an order stay, some at a time."""
+    size = counts.levels[order - 1].size
+    return (_read_mask(masks, order, first, last) for first, last in spans(size, counts.batch_rows))
 
 
-def _with_starts(text: Counts, order: int, sums: Iterator[Integers]) -> SpillableColumn:
-    """What stands before n-grams of an order; those that begin with <s> keep their counts, and <s> itself has none."""
-    column, first = text.column(np.int64), 0
-    low, high = text.begin_with_start[order - 1] if order > 1 else (0, 0)
-    for part in sums:
-        inside = max(low, first), min(high, first + part.size)
-        if inside[0] < inside[1]:
-            part[inside[0] - first : inside[1] - first] += text.levels[order - 1].counts.read(
-                *inside
-            )
-        column.add(part)
-        first += part.size
-    return column
+def _read_mask(masks: Masks, order: int, first: int, last: int) -> Bools:
+    return np.ones(last - first, np.bool_) if masks is None else masks[order - 1].read(first, last)
 
 
-def _masks(text: Counts, kept: Masks, order: int) -> Iterator[Bools]:
-    """Which n-grams of an order stay, some at a time."""
-    size = text.levels[order - 1].size
-    return (_mask(kept, order, *span) for span in spans(size, text.rows))
+# --- Probabilities ---
 
 
-def _mask(kept: Masks, order: int, first: int, last: int) -> Bools:
-    return np.ones(last - first, np.bool_) if kept is None else kept[order - 1].read(first, last)
-
-
-def estimated(
-    text: Counts,
+def estimate_probabilities(
+    counts: NgramCounts,
     adjusted: Sequence[SpillableColumn],
     discounts: Sequence[Floats],
-    kept: Masks = None,
-) -> Estimate:
-    """The interpolated model of these counts."""
-    words = text.column(np.float64)
-    words.add(_word_probabilities(adjusted[0].read(0, len(text.words)), discounts[0], text.start))
-    estimate = Estimate(text, [words], [])
-    for order in range(2, text.order + 1):
-        probability, weight = text.column(np.float64), text.column(np.float64)
-        below = text.of_suffixes(order, estimate.probability[-1])
-        for block, lower in zip(text.blocks(order), below, strict=True):
-            own, mask = adjusted[order - 1].read(*block.nodes), _mask(kept, order, *block.nodes)
-            some = np.empty(own.size), np.ones(block.children.size)
-            _interpolate(block.children, own, discounts[order - 1], mask, lower, *some)
-            probability.add(some[0])
-            weight.add(some[1])
-        estimate.probability.append(probability)
-        estimate.weight.append(weight)
+    masks: Masks = None,
+) -> KneserNeyEstimate:
+    """Interpolate all orders.
+
+    Args:
+        counts: All n-grams of the text.
+        adjusted: Their adjusted counts, order by order.
+        discounts: D of each order.
+        masks: Which n-grams stay; None for all.
+    """
+    words = counts.new_column(np.float64)
+    word_counts = adjusted[0].read(0, len(counts.words))
+    words.add(_word_probabilities(word_counts, discounts[0], counts.start_word))
+    estimate = KneserNeyEstimate(counts, [words], [])
+    for order in range(2, counts.order + 1):
+        probability_column = counts.new_column(np.float64)
+        backoff_column = counts.new_column(np.float64)
+        lower_batches = counts.lookup_at_suffixes(order, estimate.probability[-1])
+        for block, lower in zip(counts.blocks(order), lower_batches, strict=True):
+            block_counts = adjusted[order - 1].read(*block.nodes)
+            mask = _read_mask(masks, order, *block.nodes)
+            probability = np.empty(block_counts.size)
+            backoff = np.ones(block.children.size)
+            _interpolate(
+                block.children,
+                block_counts,
+                discounts[order - 1],
+                mask,
+                lower,
+                probability,
+                backoff,
+            )
+            probability_column.add(probability)
+            backoff_column.add(backoff)
+        estimate.probability.append(probability_column)
+        estimate.backoff.append(backoff_column)
     return estimate
 
 
-def _word_probabilities(adjusted: Integers, discounts: Floats, start: int) -> Floats:
-    """p(w) of every word but <s>: what the discounts leave is shared equally."""
+def _word_probabilities(adjusted: Integers, discounts: Floats, start_word: int) -> Floats:
+    """Return p(w) of every word but <s>: what the discounts leave is shared equally."""
     taken = discounts[np.minimum(adjusted, 3)]
     probabilities: Floats = (adjusted - taken + taken.sum() / (adjusted.size - 1)) / adjusted.sum()
-    probabilities[start] = 0.0
+    probabilities[start_word] = 0.0
     return probabilities
 
 
@@ -181,110 +232,150 @@ def _word_probabilities(adjusted: Integers, discounts: Floats, start: int) -> Fl
 def _interpolate(
     children: Integers,
     adjusted: Integers,
-    discount: Floats,
-    kept: Bools,
+    discounts: Floats,
+    mask: Bools,
     lower: Floats,
     probability: Floats,
-    weight: Floats,
+    backoff: Floats,
 ) -> None:
-    """p(w|h) of all children of some contexts, and the back-off weight of these; `lower` is what the suffixes have.
+    """Compute p(w|h) of all children of some contexts, and the backoff weights of these.
 
-    That is γ(h); where n-grams go, what all words but those that stay have, over what they have one order below.
+    The weight is γ(h); where n-grams go, it is the probability of all words but those that stay,
+    over their probability one order below.
+
+    Args:
+        children: How many children each context has.
+        adjusted: The adjusted counts of the children.
+        discounts: D of the order.
+        mask: Which children stay.
+        lower: p(w|h′) of the children.
+        probability: p(w|h), which is set.
+        backoff: The weights, which are set where a context has children.
     """
     last = 0
     for context in range(children.size):
-        first, last = last, last + children[context]
+        first = last
+        last = first + children[context]
         if first == last:
             continue
-        total, taken, below = 0.0, 0.0, 1.0
+        total = 0.0
+        taken = 0.0
+        below = 1.0
         for node in range(first, last):
             total += adjusted[node]
-            taken += discount[min(adjusted[node], 3)]
+            taken += discounts[min(adjusted[node], 3)]
             below -= lower[node]
-        share = taken / total
-        below = max(below, 0.0)  # the lower order's mass of what never follows
-        above, goes = share * below, False
+        gamma = taken / total
+        below = max(below, 0.0)  # the lower order's mass of words that never follow
+        above = gamma * below
+        is_pruned = False
         for node in range(first, last):
-            own = (adjusted[node] - discount[min(adjusted[node], 3)]) / total
-            probability[node] = own + share * lower[node]
-            if not kept[node]:
-                above, below, goes = above + probability[node], below + lower[node], True
-        weight[context] = above / below if goes else share
+            discounted = (adjusted[node] - discounts[min(adjusted[node], 3)]) / total
+            probability[node] = discounted + gamma * lower[node]
+            if not mask[node]:
+                above += probability[node]
+                below += lower[node]
+                is_pruned = True
+        backoff[context] = above / below if is_pruned else gamma
         for node in range(first, last):
-            if not kept[node]:
-                probability[node] = weight[context] * lower[node]
+            if not mask[node]:
+                probability[node] = backoff[context] * lower[node]
 
 
-def whole_layout(text: Counts, value_bits: int, backoff_bits: int) -> Layout:
-    """How wide everything is in the model of all n-grams."""
-    children = [_first_children(text, None, order) for order in range(1, text.order)]
-    return _layout(
-        text, [level.size for level in text.levels], children, (value_bits, backoff_bits)
-    )
+# --- Packing ---
 
 
-def packed_model(estimate: Estimate, kept: Masks) -> Trie:
-    """A trie of the n-grams that stay."""
-    text = estimate.text
+def full_layout(counts: NgramCounts, probability_bits: int, backoff_bits: int) -> Layout:
+    """Return the layout of the model of all n-grams."""
+    first_children = [_find_first_children(counts, None, order) for order in range(1, counts.order)]
+    sizes = [level.size for level in counts.levels]
+    return _make_layout(counts, sizes, first_children, (probability_bits, backoff_bits))
+
+
+def pack_estimate(estimate: KneserNeyEstimate, masks: Masks) -> Trie:
+    """Return a trie of the n-grams that stay."""
+    counts = estimate.counts
     sizes = [
-        sum(int(mask.sum()) for mask in _masks(text, kept, order))
-        for order in range(1, text.order + 1)
+        sum(int(mask.sum()) for mask in _mask_batches(counts, masks, order))
+        for order in range(1, counts.order + 1)
     ]
     longest = max(2, int(np.flatnonzero(sizes).max()) + 1)
-    children = [_first_children(text, kept, order) for order in range(1, longest)]
-    layout = _layout(text, sizes[:longest], children, (EXACT, EXACT))
-    size, bases, _ = layout.array_sizes()
-    found = np.zeros(size, np.uint8), np.zeros(bases, np.uint32)
+    first_children = [_find_first_children(counts, masks, order) for order in range(1, longest)]
+    layout = _make_layout(counts, sizes[:longest], first_children, (FLOAT_BITS, FLOAT_BITS))
+    record_bytes, base_count, _ = layout.array_sizes()
+    records = np.zeros(record_bytes, np.uint8)
+    bases = np.zeros(base_count, np.uint32)
     for order in range(1, longest + 1):
-        _pack_level(estimate, kept, order, layout, children[order - 1 : order], found)
-    for column in children:
+        order_children = first_children[order - 1] if order < longest else None
+        _pack_order(estimate, masks, order, layout, order_children, records, bases)
+    for column in first_children:
         column.remove()
-    return Trie(
-        Words.narrow(text.words.data, text.words.ends), layout, *found, np.zeros(0, np.float32)
-    )
+    words = Words.from_buffers(counts.words.data, counts.words.ends)
+    return Trie(words, layout, records, bases, np.zeros(0, np.float32))
 
 
-def _layout(
-    text: Counts, sizes: Sequence[int], children: Sequence[SpillableColumn], bits: tuple[int, int]
+def _make_layout(
+    counts: NgramCounts,
+    sizes: Sequence[int],
+    first_children: Sequence[SpillableColumn],
+    bits: tuple[int, int],
 ) -> Layout:
-    """How wide everything is, given where the children of each n-gram begin."""
-    at_once = -(-text.rows // BLOCK) * BLOCK
-    widths = [max(packed.child_bits(part) for part in column.spans(at_once)) for column in children]
-    return Layout(tuple(sizes), *bits, tuple(widths))
+    probability_bits, backoff_bits = bits
+    whole_blocks = -(-counts.batch_rows // BLOCK) * BLOCK
+    child_bits = [
+        max(packed.child_offset_bits(batch) for batch in column.spans(whole_blocks))
+        for column in first_children
+    ]
+    return Layout(tuple(sizes), probability_bits, backoff_bits, tuple(child_bits))
 
 
-def _first_children(text: Counts, kept: Masks, order: int) -> SpillableColumn:
-    """Where the children of each n-gram that stays begin among those of the next order, and where the last ones end."""
-    column, first = text.column(np.int64), 0
-    for block in text.blocks(order + 1):
-        stay = np.bincount(
-            block.parents, _mask(kept, order + 1, *block.nodes), block.children.size
-        ).astype(np.int64)
-        ends = first + np.cumsum(stay)
-        column.add((ends - stay)[_mask(kept, order, *block.contexts)])
+def _find_first_children(counts: NgramCounts, masks: Masks, order: int) -> SpillableColumn:
+    """Return where the children of each n-gram that stays begin, and where the last ones end."""
+    column = counts.new_column(np.int64)
+    first = 0
+    for block in counts.blocks(order + 1):
+        child_mask = _read_mask(masks, order + 1, *block.nodes)
+        child_counts = np.bincount(block.parents, child_mask, block.children.size).astype(np.int64)
+        ends = first + np.cumsum(child_counts)
+        column.add((ends - child_counts)[_read_mask(masks, order, *block.contexts)])
         first = int(ends[-1])
     column.add(np.array([first]))
     return column
 
 
-def _pack_level(
-    estimate: Estimate,
-    kept: Masks,
+def _pack_order(
+    estimate: KneserNeyEstimate,
+    masks: Masks,
     order: int,
     layout: Layout,
-    children: Sequence[SpillableColumn],
-    found: tuple[Bytes, Codes],
+    first_children: SpillableColumn | None,
+    records: Bytes,
+    bases: Codes,
 ) -> None:
-    """Write the records of an order; `children` is none for the longest."""
-    text, row, place = estimate.text, layout.rows()[order], 0
-    level, at_once = text.levels[order - 1], max(text.rows, len(text.words) if order == 1 else 0)
-    for span in spans(level.size, at_once):
-        mask = _mask(kept, order, *span)
-        logs = estimate.logs(order, estimate.probability[order - 1].read(*span))[mask]
-        word, ended = level.word.read(*span)[mask], place + logs.size
-        weights, firsts = np.zeros(0, np.float32), np.zeros(0, np.int64)
-        if children:
-            weights = np.log10(estimate.weight[order - 1].read(*span)[mask]).astype(np.float32)
-            firsts = children[0].read(place, ended + 1)
-        packed.pack(row, place, word, as_codes(logs), as_codes(weights), firsts, *found)
-        place = ended
+    """Write the records of an order; the longest n-grams have no children."""
+    counts = estimate.counts
+    level = counts.levels[order - 1]
+    row = layout.table()[order]
+    place = 0
+    # `to_log10` takes all words at once.
+    batch_rows = max(counts.batch_rows, len(counts.words) if order == 1 else 0)
+    for first, last in spans(level.size, batch_rows):
+        mask = _read_mask(masks, order, first, last)
+        probability = estimate.probability[order - 1].read(first, last)
+        logs = estimate.to_log10(order, probability)[mask]
+        next_place = place + logs.size
+        if first_children is None:
+            log_backoffs = np.zeros(0, np.float32)
+            batch_children = np.zeros(0, np.int64)
+        else:
+            backoff = estimate.backoff[order - 1].read(first, last)[mask]
+            log_backoffs = np.log10(backoff).astype(np.float32)
+            batch_children = first_children.read(place, next_place + 1)
+        batch = LevelArrays(
+            word=level.word.read(first, last)[mask],
+            probabilities=float_bits(logs),
+            backoffs=float_bits(log_backoffs),
+            first_child=batch_children,
+        )
+        packed.pack_rows(row, place, batch, records, bases)
+        place = next_place

@@ -1,33 +1,13 @@
-"""The words of the text that is being written, mixed into what a model expects next.
+"""Language models: what keyboards and recognisers ship.
 
-In:  the next words by a model, and the words that stand in the text already.   Out: the next words by both:
-p(w) = (1 − λ) p(w|h) + λ c(w)/N, where c(w) of the last N words are w. A word that the model lacks, such as a name, is
-suggested too once it was written.
-It is for whoever writes the text: nothing is kept after the answer, and nothing goes into a model or a release.
+A `LanguageModel` is a backoff model (a `Trie`) with the tokenizer that cuts text for it. It is made
+from a release, at no privacy cost, or from counts, and it scores texts and predicts next words.
+Every sentence has a probability above 0: words that the model lacks are <unk>, which stands for all
+of them together. Probabilities are estimated in `estimate`, the arrays are in `trie`, and other
+people's format is in `arpa`.
 
-Words of a lower-case model as a person would write them: names as in public text, capitals where a sentence begins.
-
-In:  public text (`CaseCounter`).   Out: for each word that is mostly written otherwise than in lower case, how:
-the most frequent way inside sentences, where a capital means something. `as_written` shows a suggestion so.
-Models with case kept (`--keep-case`) need none of it. Public text only: a spelling is as private as a word.
-
-A language model from a release: what keyboards and recognisers ship. Post-processing, so at no privacy cost.
-
-In:  a `Release`.   Out: a back-off model that scores and predicts.
-The estimate is in `estimate`, the arrays in `trie`, other people's format in `arpa`. Every sentence has a probability
-above 0: words that the model lacks are <unk>, which stands for all of them together.
-
-How likely the n-grams of a model are to occur in text: p(w₁) p(w₂|w₁) p(w₃|w₁w₂).
-
-In:  a `LanguageModel`.   Out: its n-grams as strings, and their probabilities. Nothing is backed off: a model lists
-the contexts of all its n-grams. A sentence begins as often as it ends, so p(<s>) is taken as p(</s>).
-
-The best model that has at most so many bytes.
-
-In:  a way to build a model with at most so many n-grams, and a size.   Out: a quantised model whose folder fits.
-All words stay, so the smallest model is that of the words and one n-gram more. Between it and the whole one the size
-grows almost evenly with the number of n-grams, so a few tries find how many fit. Does not choose the n-grams: see
-`pruning`.
+Beside the model are here: the words of the text that is being written as a cache, the casing of
+suggested words, the joint probabilities of a model's n-grams, and the best model of a given size.
 """
 
 from collections import Counter
@@ -44,9 +24,15 @@ from numpy.typing import NDArray
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Bytes, Floats, Ids
 from bayesgram.errors import UsageError, check_int
-from bayesgram.lm.estimate import estimate, smaller
-from bayesgram.lm.files import Opened, fill_folder, read_model, size_on_disk, write_model
-from bayesgram.lm.quantisation import BITS, quantised
+from bayesgram.lm.estimate import estimate, prune
+from bayesgram.lm.files import (
+    ModelContents,
+    read_model,
+    size_on_disk,
+    write_model,
+    write_model_files,
+)
+from bayesgram.lm.quantisation import DEFAULT_BITS, quantise
 from bayesgram.lm.search import SENTENCE_END, normalise_stream
 from bayesgram.lm.trie import Trie
 from bayesgram.notebook import html
@@ -55,141 +41,23 @@ from bayesgram.releases.provenance import (
     DiscoveryClaim,
     Ingredient,
     Provenance,
+    combined_label,
     ingredients_from_json,
-    label_of,
     unique_ingredients,
 )
-from bayesgram.releases.release import CARD, Release
+from bayesgram.releases.release import CARD_FILE, Release
 from bayesgram.text.ngrams import END
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, chunks
 
-CACHE_WEIGHT = (
-    0.15  # λ where none is given: the best of seven on made-up people (benchmarks/cache.py)
-)
-MOST_CACHED = 200  # words: the last ones of a text
-
-
-def check_weight(weight: float) -> float:
-    """λ, if it can be one."""
-    if not 0 <= weight < 1:
-        raise UsageError.for_argument(
-            "cache",
-            weight,
-            "the share of the words of this text is from 0 to less than 1, such as 0.15.",
-        )
-    return weight
-
-
-def cached_shares(words: Sequence[str], typed: str) -> dict[str, float]:
-    """c(w)/N of the words that begin as typed."""
-    last = words[-MOST_CACHED:]
-    return {
-        word: count / len(last) for word, count in Counter(last).items() if word.startswith(typed)
-    }
-
-
-def mixed_with_cache(
-    expected: dict[str, float], shares: dict[str, float], weight: float, how_many: int
-) -> list[tuple[str, float]]:
-    """The likeliest words of both, of equal ones the first in byte order; `expected` has every word of `shares`.
-
-    >>> mixed_with_cache({"you": 0.5, "ann": 0.0}, {"ann": 1.0}, 0.5, 2)
-    [('ann', 0.5), ('you', 0.25)]
-    """
-    mixed = {
-        word: (1 - weight) * p + weight * shares.get(word, 0.0) for word, p in expected.items()
-    }
-    return sorted(mixed.items(), key=lambda item: (-item[1], item[0].encode()))[:how_many]
-
-
-LEAST = 2  # times that a spelling is seen before it is believed
-
-
-class CaseCounter:
-    """Counts how words are written inside sentences.
-
-    >>> counter = CaseCounter(Tokenizer())
-    >>> counter.add(pa.array([b"In Rome we said so. Said who? In Rome!", b"We love Rome, and an iPhone or iPhone"]))
-    >>> counter.casing()
-    {'iphone': 'iPhone', 'rome': 'Rome'}
-    """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        if not tokenizer.lowercase:
-            raise UsageError.for_argument(
-                "tokenizer",
-                repr(tokenizer.name),
-                "keeps case already; only lower-case words are cased.",
-            )
-        self._lower, self._kept = tokenizer, replace(tokenizer, lowercase=False)
-        self._words, self._spellings = StringTable(), StringTable()
-        self._seen: dict[tuple[int, int], int] = {}
-
-    def add(self, texts: pa.LargeBinaryArray) -> None:
-        """Count rows of valid UTF-8: cut in both ways, which differ in case alone."""
-        rows = texts.cast(pa.large_binary())
-        for lower, kept in zip(
-            self._lower.tokenize_chunks(rows), self._kept.tokenize_chunks(rows), strict=True
-        ):
-            words, spellings = self._words.add(*lower[:2]), self._spellings.add(*kept[:2])
-            inside = _inside(words)
-            pairs, counts = np.unique(
-                np.stack([words[inside], spellings[inside]]), axis=1, return_counts=True
-            )
-            for word, spelling, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
-                self._seen[word, spelling] = self._seen.get((word, spelling), 0) + count
-
-    def casing(self, among: Iterable[str] | None = None) -> dict[str, str]:
-        """The words that are written otherwise than in lower case, mostly; all, or those `among` some."""
-        words = [word.decode() for word in self._words.strings().to_pylist()]
-        spellings = [spelling.decode() for spelling in self._spellings.strings().to_pylist()]
-        wanted = None if among is None else set(among)
-        best: dict[str, tuple[int, bool, str]] = {}
-        for (word, spelling), count in self._seen.items():
-            name, spelled = words[word], spellings[spelling]
-            best[name] = max(best.get(name, (0, False, "")), (count, name == spelled, spelled))
-        found = {
-            name: spelled
-            for name, (count, _, spelled) in best.items()
-            if spelled != name and count >= LEAST
-        }
-        return {name: found[name] for name in sorted(found) if wanted is None or name in wanted}
-
-
-def _inside(words: Ids) -> Bools:
-    """Which tokens are words that begin no sentence."""
-    inside: Bools = words != EMPTY
-    inside[1:] &= words[:-1] != EMPTY
-    inside[:1] = False
-    return inside
-
-
-def as_written(word: str, typed: str, casing: Mapping[str, str], *, begins_sentence: bool) -> str:
-    """A suggested word with the capitals that belong there; what is typed decides first.
-
-    >>> [as_written(word, "", {"iphone": "iPhone"}, begins_sentence=True) for word in ("hello", "iphone")]
-    ['Hello', 'iPhone']
-    >>> [as_written("hello", typed, {}, begins_sentence=True) for typed in ("he", "He", "HE")]
-    ['hello', 'Hello', 'HELLO']
-    >>> as_written("rome", "r", {"rome": "Rome"}, begins_sentence=False)
-    'Rome'
-    """
-    if sum(map(str.isalpha, typed)) > 1 and typed.isupper():
-        return word.upper()
-    if word in casing:
-        return casing[word]
-    if typed[:1].isupper() or (begins_sentence and not typed):
-        return word[:1].title() + word[1:]
-    return word
-
-
-PUBLIC = "public.json"  # what a public model has (see `public.public_model`), which holds several such folders
-MOST_PREDICTIONS = 1000
+PUBLIC_MODEL_FILE = "public.json"  # of a public model folder, which holds several model folders
+MAX_PREDICTIONS = 1000
+# Default weight λ of the cache: the best of seven on made-up people (benchmarks/cache.py).
+CACHE_WEIGHT = 0.15
 
 
 class WordScore(NamedTuple):
-    """What a model says of one word."""
+    """The score of one word."""
 
     word: str
     log10: float
@@ -206,10 +74,11 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
-    """A back-off model.
+    """A backoff model and the tokenizer that cuts text for it.
 
     >>> import pyarrow as pa
-    >>> model = LanguageModel.from_counts(pa.array(["red fish", "blue fish", "fish swim"]), [4, 2, 3])
+    >>> ngrams = pa.array(["red fish", "blue fish", "fish swim"])
+    >>> model = LanguageModel.from_counts(ngrams, [4, 2, 3])
     >>> model.predict("A red", 1)[0].word
     'fish'
     >>> model.score("blue fish") < 0 < model.perplexity(["Red fish swim.", "Green fish swim."])
@@ -218,28 +87,34 @@ class LanguageModel:
 
     trie: Trie
     tokenizer: Tokenizer
-    about: dict[str, Any] = field(default_factory=dict)  # where it is from and what that is worth
-    casing: dict[str, str] = field(
-        default_factory=dict
-    )  # how words are written that are not in lower case (`casing`)
+    about: dict[str, Any] = field(default_factory=dict)  # what it was made from, and the claim
+    casing: dict[str, str] = field(default_factory=dict)  # spellings of words with capitals
+
+    # --- Making ---
 
     @classmethod
     @check_arguments
     def from_release(cls, release: Release, *, prune: int | None = None) -> "LanguageModel":
-        """The model of a release by itself; `prune` is how many n-grams, of all orders together, may stay.
+        """Estimate the model of a release by itself.
 
-        With all of public text it is far better: see `PublicModel.moved_by`.
+        With all of public text it is far better: see `PublicModel.adapt_to`.
+
+        Args:
+            release: The release.
+            prune: How many n-grams, of all orders together, may stay.
         """
-        ngrams, expected, card = release.ngrams, expected_counts(release), release.card
+        card = release.card
         about: dict[str, Any] = {
             "mechanism": card.mechanism,
             "claim": card.claim,
             "protects": card.protects,
             "software": card.software,
-            **made_from_told(release.provenance()),
+            **provenance_details(release.provenance()),
+            "pruned_to": prune,
         }
         tokenizer = Tokenizer.from_name(card.vocabulary["tokenizer"])
-        return cls(estimate(ngrams, expected, keep=prune), tokenizer, {**about, "pruned_to": prune})
+        trie = estimate(release.ngrams, expected_counts(release), max_ngrams=prune)
+        return cls(trie, tokenizer, about)
 
     @classmethod
     def from_counts(
@@ -250,25 +125,102 @@ class LanguageModel:
         *,
         prune: int | None = None,
     ) -> "LanguageModel":
-        """The model of any counts; that of private ones is private."""
+        """Estimate the model of any counts; that of private ones is private.
+
+        Args:
+            ngrams: The n-grams, tokens joined by one space.
+            counts: How often each occurs, in one scale for all orders.
+            tokenizer: How text is cut.
+            prune: How many n-grams, of all orders together, may stay.
+        """
         expected = np.asarray(counts, np.float64)
-        return cls(estimate(ngrams.cast(pa.large_string()), expected, keep=prune), tokenizer)
+        trie = estimate(ngrams.cast(pa.large_string()), expected, max_ngrams=prune)
+        return cls(trie, tokenizer)
+
+    def quantise(self, bits: int = DEFAULT_BITS) -> "LanguageModel":
+        """Return the same model with rounded probabilities: half the size, and nearly as good."""
+        return replace(self, trie=quantise(self.trie, bits))
+
+    def prune(self, size: int) -> "LanguageModel":
+        """Return the model with the `size` n-grams, of all orders, that are missed most.
+
+        All words stay.
+        """
+        about = {**self.about, "pruned_to": size}
+        return replace(self, trie=prune(self.trie, size), about=about)
+
+    # --- Saving and loading ---
+
+    @property
+    def contents(self) -> ModelContents:
+        """What a folder of this model holds."""
+        return ModelContents(self.trie, self.tokenizer.name, self.about, self.casing)
+
+    @property
+    def size_on_disk(self) -> int:
+        """The bytes of a folder of this model."""
+        return size_on_disk(self.contents)
+
+    @check_arguments
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the model folder: arrays that `load` maps into memory."""
+        write_model(path, self.contents, force=force)
+
+    def write(self, folder: Path) -> None:
+        """Write the files of a model folder into an empty folder."""
+        write_model_files(folder, self.contents)
+
+    @classmethod
+    @check_arguments
+    def load(cls, path: str | Path) -> "LanguageModel":
+        """Map a model folder into memory."""
+        if (Path(path) / PUBLIC_MODEL_FILE).is_file():
+            raise UsageError(
+                f"{path}: a public model, which has a model of each of its sources; write one of"
+                f" them with `bayesgram export {path} --source NAME --format model`, and give that."
+            )
+        contents = read_model(path)
+        tokenizer = Tokenizer.from_name(contents.tokenizer)
+        return cls(contents.trie, tokenizer, contents.about, contents.casing)
+
+    @classmethod
+    @check_arguments
+    def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":
+        """Open a release folder (the model is estimated), a model folder, or an ARPA file.
+
+        Args:
+            path: The folder or file.
+            tokenizer: How text is cut, for an ARPA file, which doesn't say it. Where text is cut by
+                a tokenizer.json, it brings that file.
+        """
+        from bayesgram.lm.arpa import read_arpa  # noqa: PLC0415 - it imports this module
+
+        folder = Path(path)
+        if not folder.is_dir():
+            return read_arpa(folder, tokenizer=tokenizer or Tokenizer())
+        if (folder / CARD_FILE).is_file():
+            model = cls.from_release(Release.load(folder))
+        else:
+            model = cls.load(folder)
+        return replace(model, tokenizer=model.tokenizer.with_definition_of(tokenizer))
+
+    # --- Describing ---
 
     @property
     def ingredients(self) -> tuple[Ingredient, ...]:
-        """Everything published about people that it was made from; none where it was made from public text alone."""
+        """Everything published about people that it was made from; none for public text alone."""
         return ingredients_from_json(self.about.get(MADE_FROM, []))
 
     @property
     def provenance(self) -> Provenance:
-        """What it is from, beside public text; which of its n-grams were discovered is not known."""
+        """What it is from, beside public text; which n-grams were discovered is not known."""
         claims = tuple(DiscoveryClaim(**claim) for claim in self.about.get("discoveries", []))
-        return Provenance.of(self.ingredients, claims)
+        return Provenance.from_ingredients(self.ingredients, claims)
 
     @property
     def label(self) -> str:
         """The weakest label of everything that it was made from; public text weakens nothing."""
-        return label_of(self.ingredients)
+        return combined_label(self.ingredients)
 
     @property
     def order(self) -> int:
@@ -284,53 +236,61 @@ class LanguageModel:
         return f"LanguageModel(order {self.order}, {sum(self.sizes):,} n-grams)"
 
     def _repr_html_(self) -> str:
-        """For notebooks: its size, and what it is worth."""
+        """For notebooks: its size, and what it was made from."""
         sizes = ", ".join(f"{size:,} of order {order}" for order, size in enumerate(self.sizes, 1))
         shown = {"mechanism", "claim", "protects", "label"}
-        told = {name: str(value) for name, value in self.about.items() if name in shown}
-        return html(
-            repr(self), {"n-grams": sizes, "tokenizer": self.tokenizer.name, **told}.items()
-        )
+        details = {name: str(value) for name, value in self.about.items() if name in shown}
+        rows = {"n-grams": sizes, "tokenizer": self.tokenizer.name, **details}
+        return html(repr(self), rows.items())
+
+    # --- Scoring ---
 
     @check_arguments
     def score(self, sentence: str | Sequence[str]) -> float:
-        """log10 of the probability of a text, its sentence ends included; a list of words is one sentence."""
-        return float(self.trie.walk(self._numbers(sentence))[0].sum())
+        """Return log10 of the probability of a text, its sentence ends included.
+
+        A list of words is one sentence.
+        """
+        return float(self.trie.score(self._encode(sentence))[0].sum())
 
     @check_arguments
     def score_words(self, sentence: str | Sequence[str]) -> list[WordScore]:
-        """log10 of each word's probability after the words before it; </s> is where a sentence ends."""
-        stream = self._numbers(sentence)
-        scores, orders, _ = self.trie.walk(stream)
-        unknown = self.trie.special[2]
-        names = [
-            END if number == SENTENCE_END else self.trie.words[number] for number in stream.tolist()
-        ]
-        rows = zip(
-            names, scores.tolist(), orders.tolist(), (stream != unknown).tolist(), strict=True
-        )
+        """Return log10 of each word's probability after the words before it.
+
+        Where a sentence ends, the word is </s>.
+        """
+        stream = self._encode(sentence)
+        scores, orders, _ = self.trie.score(stream)
+        words = [END if word == SENTENCE_END else self.trie.words[word] for word in stream.tolist()]
+        is_known = stream != self.trie.special.unknown
+        rows = zip(words, scores.tolist(), orders.tolist(), is_known.tolist(), strict=True)
         return [WordScore(*row) for row in rows]
 
     @check_arguments
     def perplexity(self, texts: str | Iterable[str]) -> float:
-        """10 to the mean −log10 probability of all words and sentence ends of these texts."""
-        given = [texts] if isinstance(texts, str) else list(texts)
-        total, size = self.log10_total(pa.array(given, pa.large_string()).cast(pa.large_binary()))
-        if not size:
+        """Return 10 to the mean −log10 probability of all words and sentence ends of texts."""
+        rows = [texts] if isinstance(texts, str) else list(texts)
+        total, count = self.total_log10(pa.array(rows, pa.large_string()).cast(pa.large_binary()))
+        if not count:
             raise UsageError("texts: no words in them; give some text.")
-        return float(10 ** (-total / size))
+        return float(10 ** (-total / count))
 
-    def log10_total(self, texts: pa.LargeBinaryArray) -> tuple[float, int]:
-        """Σ log10 p of all words and sentence ends in rows of valid UTF-8, and how many there are.
+    def total_log10(self, texts: pa.LargeBinaryArray) -> tuple[float, int]:
+        """Return Σ log10 p of all words and sentence ends in rows of valid UTF-8, and their number.
 
-        Some rows at a time: what is known of their words need not be kept, nor room be made for it anew.
+        Rows are scored some at a time, so that the scores of all words are never in memory
+        together.
         """
-        total, size = 0.0, 0
+        total = 0.0
+        count = 0
         for chunk in chunks(texts):
             tokens, offsets, _ = self.tokenizer.tokenize(chunk)
-            scores = self.trie.walk(self.numbers(tokens, offsets))[0]
-            total, size = total + float(scores.sum()), size + scores.size
-        return total, size
+            scores = self.trie.score(self.encode_tokens(tokens, offsets))[0]
+            total += float(scores.sum())
+            count += scores.size
+        return total, count
+
+    # --- Next words ---
 
     @check_arguments
     def predict(
@@ -342,299 +302,466 @@ class LanguageModel:
         cache: float = 0.0,
         capitals: bool = False,
     ) -> list[Prediction]:
-        """The k likeliest next words after the last, unfinished sentence of a text; `typed` is how they must begin.
+        """Return the k likeliest next words after the last, unfinished sentence of a text.
 
-        `cache` is the share that the words of the text itself have in what is expected (see `cache`); the text is not
-        kept. With `capitals`, a model of lower-case words writes them as the place, its casing and what is typed ask.
+        Args:
+            context: A text, or the words of a sentence so far.
+            k: How many words.
+            typed: How they must begin.
+            cache: The weight of the words of the text itself in what is expected. The text is not
+                stored.
+            capitals: Whether a model of lower-case words writes them with the capitals that their
+                place, the model's casing and what is typed ask for.
         """
-        sentences = (
-            self.tokenizer.split_finished(context) if isinstance(context, str) else [list(context)]
+        if isinstance(context, str):
+            sentences = self.tokenizer.split_finished(context)
+        else:
+            sentences = [list(context)]
+        predictions = self._predict_words(
+            sentences, self.tokenizer.normalize_prefix(typed), k, cache
         )
-        found = self._expected(sentences, self.tokenizer.normalize_prefix(typed), k, cache)
-        return self.written(found, sentences, typed) if capitals else found
+        return self.capitalise(predictions, sentences, typed) if capitals else predictions
 
     @check_arguments
     def suggest(
         self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True
     ) -> list[Prediction]:
-        """What a keyboard shows while a text is typed: the word that is being typed, or the next one.
+        """Return what a keyboard shows: the word that is being typed, or the next one.
+
+        Args:
+            text: What is typed so far.
+            k: How many words.
+            cache: See `predict`.
+            capitals: See `predict`.
 
         >>> import pyarrow as pa
-        >>> model = LanguageModel.from_counts(pa.array(["red fish", "blue fish", "fish swim"]), [4, 2, 3])
+        >>> ngrams = pa.array(["red fish", "blue fish", "fish swim"])
+        >>> model = LanguageModel.from_counts(ngrams, [4, 2, 3])
         >>> model.suggest("Red f", 1)[0].word, model.suggest("Fish swim. B", 1)[0].word
         ('fish', 'Blue')
         """
-        sentences, begun = self.tokenizer.split_unfinished(text)
-        found = self._expected(sentences, begun, k, cache)
-        return self.written(found, sentences, text[len(text) - len(begun) :]) if capitals else found
+        sentences, prefix = self.tokenizer.split_unfinished(text)
+        predictions = self._predict_words(sentences, prefix, k, cache)
+        typed = text[len(text) - len(prefix) :]
+        return self.capitalise(predictions, sentences, typed) if capitals else predictions
 
-    def _expected(
-        self, sentences: list[list[str]], begun: str, k: int, cache: float
+    def capitalise(
+        self, predictions: list[Prediction], sentences: list[list[str]], typed: str
     ) -> list[Prediction]:
-        how_many = check_int("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
-        found = self._best(sentences[-1], how_many, begun)
-        return (
-            self._with_cache(found, sentences, begun, cache, how_many)
-            if check_weight(cache)
-            else found
-        )
+        """Write words with capitals where they belong; a model with case kept knows them itself.
 
-    def written(
-        self, found: list[Prediction], sentences: list[list[str]], typed: str
-    ) -> list[Prediction]:
-        """With capitals where they belong; a model with case kept knows them itself."""
+        Args:
+            predictions: The predicted words.
+            sentences: The words of the text, the last sentence unfinished.
+            typed: How the predicted word begins, as it was typed.
+        """
         if not self.tokenizer.lowercase:
-            return found
-        begins = not sentences[-1]
+            return predictions
+        begins_sentence = not sentences[-1]
         return [
-            Prediction(as_written(word, typed, self.casing, begins_sentence=begins), p)
-            for word, p in found
+            Prediction(
+                apply_casing(word, typed, self.casing, begins_sentence=begins_sentence), probability
+            )
+            for word, probability in predictions
         ]
 
-    def state_after(self, words: Sequence[str]) -> int:
-        """The node of the longest context there is after the words of a sentence so far."""
-        return self.trie.state(np.concatenate([self.trie.searched.special[:1], self._find(words)]))
+    def find_state(self, words: Sequence[str]) -> int:
+        """Return the node of the longest context after the words of a sentence so far."""
+        start = np.array([self.trie.special.start], np.int32)
+        return self.trie.find_state(np.concatenate([start, self._encode_words(words)]))
 
-    def _best(self, words: list[str], how_many: int, begun: str) -> list[Prediction]:
-        state = self.state_after(words)
-        found, scores = self.trie.best(
-            state, how_many, self.trie.words.starting_with(begun) if begun else None
-        )
-        rows = zip(found.tolist(), (10**scores).tolist(), strict=True)
-        return [Prediction(self.trie.words[word], probability) for word, probability in rows]
-
-    def _with_cache(
-        self,
-        found: list[Prediction],
-        sentences: list[list[str]],
-        begun: str,
-        weight: float,
-        how_many: int,
+    def _predict_words(
+        self, sentences: list[list[str]], prefix: str, k: int, cache_weight: float
     ) -> list[Prediction]:
-        """The best of the model, of which there are enough, and all words of the text, mixed."""
-        shares = cached_shares([word for sentence in sentences for word in sentence], begun)
-        expected = dict(found) | self._probabilities(sentences[-1], list(shares))
-        return [Prediction(*each) for each in mixed_with_cache(expected, shares, weight, how_many)]
+        k = check_int("k", k, 1, MAX_PREDICTIONS, "the number of predictions")
+        id_range = self.trie.words.prefix_id_range(prefix) if prefix else None
+        ids, scores = self.trie.predict(self.find_state(sentences[-1]), k, id_range)
+        predictions = [
+            Prediction(self.trie.words[word], probability)
+            for word, probability in zip(ids.tolist(), (10**scores).tolist(), strict=True)
+        ]
+        if not check_cache_weight(cache_weight):
+            return predictions
+        text_words = [word for sentence in sentences for word in sentence]
+        shares = cache_shares(text_words, prefix)
+        # The k best of the model, and all words of the text, hold the k best of both.
+        expected = dict(predictions) | self._word_probabilities(sentences[-1], list(shares))
+        mixed = mix_with_cache(expected, shares, cache_weight, k)
+        return [Prediction(word, probability) for word, probability in mixed]
 
-    def _probabilities(self, context: list[str], words: list[str]) -> dict[str, float]:
-        """P of each of these words after a context; 0 of those that the model lacks."""
+    def _word_probabilities(self, context: list[str], words: list[str]) -> dict[str, float]:
+        """Return p of words after a context; 0 for those that the model lacks."""
         if not words:
             return {}
-        before, numbers = self._find(context), self._find(words)
-        stream = np.full((numbers.size, before.size + 2), SENTENCE_END, np.int32)
-        stream[:, :-2], stream[:, -2] = before, numbers
-        scores = self.trie.walk(stream.ravel())[0].reshape(stream.shape)[:, -2]
-        likely = np.where(numbers == self.trie.special[2], 0.0, 10**scores)
-        return dict(zip(words, likely.tolist(), strict=True))
+        context_ids = self._encode_words(context)
+        ids = self._encode_words(words)
+        stream = np.full((ids.size, context_ids.size + 2), SENTENCE_END, np.int32)
+        stream[:, :-2] = context_ids
+        stream[:, -2] = ids
+        scores = self.trie.score(stream.ravel())[0].reshape(stream.shape)[:, -2]
+        probabilities = np.where(ids == self.trie.special.unknown, 0.0, 10**scores)
+        return dict(zip(words, probabilities.tolist(), strict=True))
 
-    def stream(self, texts: pa.LargeBinaryArray) -> Ids:
-        """The words of rows of valid UTF-8 as numbers, −1 at the end of each sentence."""
+    # --- Words as ids ---
+
+    def encode_texts(self, texts: pa.LargeBinaryArray) -> Ids:
+        """Return the words of rows of valid UTF-8 as ids, −1 at the end of each sentence."""
         parts = [np.zeros(0, np.int32)]
         for chunk in chunks(texts):
             tokens, offsets, _ = self.tokenizer.tokenize(chunk)
-            parts.append(self.numbers(tokens, offsets))
+            parts.append(self.encode_tokens(tokens, offsets))
         return np.concatenate(parts)
 
-    def numbers(self, tokens: Bytes, offsets: Ids) -> Ids:
-        """The same for tokens as a tokenizer scans them: end to end, an empty one where a sentence ends."""
-        return normalise_stream(
-            self.trie.words.find(tokens, offsets), offsets, self.trie.searched.special
-        )
+    def encode_tokens(self, tokens: Bytes, offsets: Ids) -> Ids:
+        """Return the ids of tokens that stand end to end, as a tokenizer cuts them.
 
-    def _numbers(self, sentence: str | Sequence[str]) -> Ids:
+        An empty token ends a sentence, which is −1. <s> and </s> in a text are <unk>: boundaries
+        are ours to set.
+        """
+        ids = self.trie.words.find(tokens, offsets)
+        return normalise_stream(ids, offsets, self.trie.for_scoring.special)
+
+    def _encode(self, sentence: str | Sequence[str]) -> Ids:
         if isinstance(sentence, str):
-            return self.stream(pa.array([sentence.encode()], pa.large_binary()))
-        return np.append(self._find(sentence), SENTENCE_END).astype(np.int32)
+            return self.encode_texts(pa.array([sentence.encode()], pa.large_binary()))
+        return np.append(self._encode_words(sentence), SENTENCE_END).astype(np.int32)
 
-    def _find(self, words: Sequence[str]) -> Ids:
-        """The numbers of words; <unk> for what is not known, and for a <s> or </s>: boundaries are ours to set."""
+    def _encode_words(self, words: Sequence[str]) -> Ids:
+        """Return the ids of words; an empty one is <unk>, too."""
         encoded = [word.encode() for word in words]
         ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-        numbers = self.numbers(np.frombuffer(b"".join(encoded), np.uint8), ends)
-        return np.where(numbers == SENTENCE_END, np.int32(self.trie.special[2]), numbers)
-
-    def quantised(self, bits: int = BITS) -> "LanguageModel":
-        """The same model with rounded probabilities: half the size, and nearly as good (see `quantisation`)."""
-        return replace(self, trie=quantised(self.trie, bits))
-
-    def pruned(self, size: int) -> "LanguageModel":
-        """The same model with the `size` n-grams, of all orders together, that are missed most; its words all stay."""
-        return replace(self, trie=smaller(self.trie, size), about={**self.about, "pruned_to": size})
-
-    @property
-    def opened(self) -> Opened:
-        """What a model folder of it holds."""
-        return Opened(self.trie, self.tokenizer.name, self.about, self.casing)
-
-    @property
-    def size_on_disk(self) -> int:
-        """The bytes of a model folder of it."""
-        return size_on_disk(self.opened)
-
-    @check_arguments
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the model folder: arrays that `load` maps into memory."""
-        write_model(path, self.opened, force=force)
-
-    def write(self, folder: Path) -> None:
-        """Fill an empty folder."""
-        fill_folder(folder, self.opened)
-
-    @classmethod
-    @check_arguments
-    def load(cls, path: str | Path) -> "LanguageModel":
-        """Map a model folder into memory."""
-        if (Path(path) / PUBLIC).is_file():
-            raise UsageError(
-                f"{path}: a public model, which has a model of each of its sources; write one of them with"
-                f" `bayesgram export {path} --source NAME --format model`, and give that."
-            )
-        opened = read_model(path)
-        return cls(opened.trie, Tokenizer.from_name(opened.tokenizer), opened.about, opened.casing)
-
-    @classmethod
-    @check_arguments
-    def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":
-        """A release folder (the model is built), a model folder, or an ARPA file, which says no tokenizer.
-
-        Where text is cut by a tokenizer.json, the tokenizer brings it.
-        """
-        from bayesgram.lm.arpa import read_arpa  # noqa: PLC0415 - it makes models, so it imports this module
-
-        folder = Path(path)
-        if not folder.is_dir():
-            return read_arpa(folder, tokenizer=tokenizer or Tokenizer())
-        found = (
-            cls.from_release(Release.load(folder))
-            if (folder / CARD).is_file()
-            else cls.load(folder)
-        )
-        return replace(found, tokenizer=found.tokenizer.with_definition_of(tokenizer))
+        ids = self.encode_tokens(np.frombuffer(b"".join(encoded), np.uint8), ends)
+        return np.where(ids == SENTENCE_END, np.int32(self.trie.special.unknown), ids)
 
 
-def made_from_told(provenance: Provenance) -> dict[str, Any]:
-    """What a model says of the things that it was made from; nothing where that is public text alone."""
+# --- What a model is made from ---
+
+
+def provenance_details(provenance: Provenance) -> dict[str, Any]:
+    """Return what a model's `about` says of the things that it was made from.
+
+    Nothing where that is public text alone.
+    """
     claims = provenance.claims
-    listed = unique_ingredients([*provenance.ingredients, *(claim.ingredient for claim in claims)])
-    if not listed:
+    ingredients = unique_ingredients(
+        [*provenance.ingredients, *(claim.ingredient for claim in claims)]
+    )
+    if not ingredients:
         return {}
-    told = {MADE_FROM: [asdict(each) for each in listed], "label": label_of(listed)}
-    return {**told, "discoveries": [asdict(claim) for claim in claims]} if claims else told
+    details: dict[str, Any] = {
+        MADE_FROM: [asdict(ingredient) for ingredient in ingredients],
+        "label": combined_label(ingredients),
+    }
+    if claims:
+        details["discoveries"] = [asdict(claim) for claim in claims]
+    return details
 
 
 def expected_counts(release: Release) -> Floats:
-    """How often people wrote each n-gram: θ times the noisy total of its order, or a share where only that is known."""
+    """Return how often people wrote each n-gram: θ times the noisy total of its order.
+
+    Where a release of one order doesn't say the total, it is θ itself.
+
+    Raises:
+        UsageError: If there are several orders, and the totals are not known.
+    """
     totals = release.card.details.get("expected_counts")
     orders = release.orders
-    if totals is None and orders.size and orders.min() < orders.max():
-        raise UsageError(
-            "the card doesn't say expected_counts, so orders can't be compared; release again."
-        )
-    scale = np.array(
-        [
-            0.0 if totals is None else totals.get(str(order), 0.0)
-            for order in range(orders.max() + 1)
-        ]
-    )
-    expected: Floats = release.probabilities * (1.0 if totals is None else scale[orders])
+    if totals is None:
+        if orders.size and orders.min() < orders.max():
+            raise UsageError(
+                "the card doesn't say expected_counts, so orders can't be compared; release again."
+            )
+        return release.probabilities * 1.0
+    scale = np.array([totals.get(str(order), 0.0) for order in range(orders.max() + 1)])
+    expected: Floats = release.probabilities * scale[orders]
     return expected
 
 
 def joint_probabilities(
     model: LanguageModel, *, boundaries: bool
 ) -> tuple[pa.LargeStringArray, Floats]:
-    """The n-grams of a model that text can have, short ones first: none with <unk>, and <s> is none by itself.
+    """Return the n-grams of a model that text can have, and how likely they are to occur.
 
-    Those with <s> or </s> come only if there are `boundaries`.
+    That is p(w₁) p(w₂|w₁) p(w₃|w₁w₂). Nothing is backed off: a model lists the contexts of all its
+    n-grams. A sentence begins as often as it ends, so p(<s>) is taken as p(</s>).
+
+    Args:
+        model: The model.
+        boundaries: Whether n-grams with <s> or </s> are among them. None has <unk>, and <s> alone
+            is none.
+
+    Returns:
+        The n-grams, short ones first, and their probabilities.
     """
     trie = model.trie
-    words, logs = pa.array(trie.words.all(), pa.large_binary()), _log_probabilities(trie)
-    ngrams, probabilities = [], []
+    words = pa.array(trie.words.to_list(), pa.large_binary())
+    logs = _joint_logs(trie)
+    ngrams = []
+    probabilities = []
     for order in range(1, model.order + 1):
-        rows = trie.rows(order)
-        told = _possible_ngrams(trie, rows, boundaries=boundaries)
-        joined = [words.take(pa.array(column)).cast(pa.large_string()) for column in rows[told].T]
-        ngrams.append(pc.binary_join_element_wise(*joined, pa.scalar(" ", pa.large_string())))
-        probabilities.append(10 ** logs[trie.nodes(order)][told])
+        rows = trie.ngrams(order)
+        mask = _can_occur(trie, rows, boundaries=boundaries)
+        columns = [words.take(pa.array(ids)).cast(pa.large_string()) for ids in rows[mask].T]
+        ngrams.append(pc.binary_join_element_wise(*columns, pa.scalar(" ", pa.large_string())))
+        probabilities.append(10 ** logs[trie.nodes(order)][mask])
     return pa.concat_arrays(ngrams), np.concatenate(probabilities)
 
 
-def _log_probabilities(trie: Trie) -> Floats:
-    """log10 of what every n-gram of a model has, its context included."""
+def _joint_logs(trie: Trie) -> Floats:
+    """Return log10 of the joint probability of every node."""
     logs = trie.log_probability.astype(np.float64)
-    start, end, _ = trie.special
     first = trie.nodes(1).start
-    logs[0], logs[first + start] = 0.0, logs[first + end]
+    logs[0] = 0.0
+    logs[first + trie.special.start] = logs[first + trie.special.end]
     for order in range(2, trie.order + 1):
         nodes = trie.nodes(order)
         logs[nodes] += logs[trie.parents[nodes]]
     return logs
 
 
-def _possible_ngrams(trie: Trie, rows: Ids, *, boundaries: bool) -> Bools:
-    """Which n-grams text can have."""
+def _can_occur(trie: Trie, rows: Ids, *, boundaries: bool) -> Bools:
+    """Return which n-grams text can have."""
     start, end, unknown = trie.special
-    bad = (rows == unknown).any(axis=1)
+    is_impossible = (rows == unknown).any(axis=1)
     if not boundaries:
-        bad |= ((rows == start) | (rows == end)).any(axis=1)
+        is_impossible |= ((rows == start) | (rows == end)).any(axis=1)
     elif rows.shape[1] == 1:
-        bad |= rows[:, 0] == start
-    told: Bools = ~bad
-    return told
+        is_impossible |= rows[:, 0] == start
+    mask: Bools = ~is_impossible
+    return mask
 
 
-TRIES = 9
-CLOSE_ENOUGH = 0.98  # of the size that is allowed
+# --- The cache: words of the text that is being written ---
 
-Build = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
+# p(w) = (1 − λ) p(w|h) + λ c(w)/N, where c(w) of the last N words are w. A word that the model
+# lacks, such as a name, is suggested too once it was written. The cache is for whoever writes the
+# text: nothing is kept after the answer, and nothing goes into a model or a release.
+
+MAX_CACHED_WORDS = 200  # the last words of a text
 
 
-class FullSize(NamedTuple):
-    """How large the model of all n-grams is, or nearly: what it has at the least."""
+def check_cache_weight(weight: float) -> float:
+    """Return λ unchanged.
+
+    Raises:
+        UsageError: If it is not from 0 to less than 1.
+    """
+    if not 0 <= weight < 1:
+        raise UsageError.for_argument(
+            "cache",
+            weight,
+            "the share of the words of this text is from 0 to less than 1, such as 0.15.",
+        )
+    return weight
+
+
+def cache_shares(words: Sequence[str], prefix: str) -> dict[str, float]:
+    """Return c(w)/N of the words that begin with a prefix."""
+    last = words[-MAX_CACHED_WORDS:]
+    return {
+        word: count / len(last) for word, count in Counter(last).items() if word.startswith(prefix)
+    }
+
+
+def mix_with_cache(
+    expected: dict[str, float], shares: dict[str, float], weight: float, k: int
+) -> list[tuple[str, float]]:
+    """Return the k likeliest words of the model and the cache.
+
+    Of equal ones, the first in byte order.
+
+    Args:
+        expected: p of words by the model; it has every word of `shares`.
+        shares: The shares of words in the text.
+        weight: λ.
+        k: How many words.
+
+    >>> mix_with_cache({"you": 0.5, "ann": 0.0}, {"ann": 1.0}, 0.5, 2)
+    [('ann', 0.5), ('you', 0.25)]
+    """
+    mixed = {
+        word: (1 - weight) * p + weight * shares.get(word, 0.0) for word, p in expected.items()
+    }
+    return sorted(mixed.items(), key=lambda item: (-item[1], item[0].encode()))[:k]
+
+
+# --- Casing: words of a lower-case model as a person would write them ---
+
+MIN_SPELLING_COUNT = 2  # times that a spelling is seen before it is believed; not measured
+
+
+class CaseCounter:
+    """Counts how words are written inside sentences of public text.
+
+    There a capital means something. Models with case kept (`--keep-case`) need none of it. Public
+    text only: a spelling is as private as a word.
+
+    >>> counter = CaseCounter(Tokenizer())
+    >>> counter.add(pa.array([b"In Rome we said so. Said who? In Rome!"]))
+    >>> counter.add(pa.array([b"We love Rome, and an iPhone or iPhone"]))
+    >>> counter.casing()
+    {'iphone': 'iPhone', 'rome': 'Rome'}
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        if not tokenizer.lowercase:
+            raise UsageError.for_argument(
+                "tokenizer",
+                repr(tokenizer.name),
+                "keeps case already; only lower-case words are cased.",
+            )
+        self._lower_tokenizer = tokenizer
+        self._case_tokenizer = replace(tokenizer, lowercase=False)
+        self._words = StringTable()
+        self._spellings = StringTable()
+        self._counts: dict[tuple[int, int], int] = {}  # by word and spelling
+
+    def add(self, texts: pa.LargeBinaryArray) -> None:
+        """Count rows of valid UTF-8: cut in both ways, which differ in case alone."""
+        rows = texts.cast(pa.large_binary())
+        lower_scan = self._lower_tokenizer.tokenize_chunks(rows)
+        case_scan = self._case_tokenizer.tokenize_chunks(rows)
+        for lower, cased in zip(lower_scan, case_scan, strict=True):
+            words = self._words.add(*lower[:2])
+            spellings = self._spellings.add(*cased[:2])
+            inside = _is_inside_sentence(words)
+            pairs, counts = np.unique(
+                np.stack([words[inside], spellings[inside]]), axis=1, return_counts=True
+            )
+            for word, spelling, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
+                self._counts[word, spelling] = self._counts.get((word, spelling), 0) + count
+
+    def casing(self, among: Iterable[str] | None = None) -> dict[str, str]:
+        """Return the words that are mostly written otherwise than in lower case, and how.
+
+        Args:
+            among: The words to return; None for all.
+        """
+        words = [word.decode() for word in self._words.strings().to_pylist()]
+        spellings = [spelling.decode() for spelling in self._spellings.strings().to_pylist()]
+        best: dict[str, tuple[int, bool, str]] = {}
+        for (word_id, spelling_id), count in self._counts.items():
+            word = words[word_id]
+            spelling = spellings[spelling_id]
+            best[word] = max(best.get(word, (0, False, "")), (count, word == spelling, spelling))
+        casing = {
+            word: spelling
+            for word, (count, _, spelling) in best.items()
+            if spelling != word and count >= MIN_SPELLING_COUNT
+        }
+        wanted = casing.keys() if among is None else set(among)
+        return {word: casing[word] for word in sorted(casing) if word in wanted}
+
+
+def _is_inside_sentence(words: Ids) -> Bools:
+    """Return which tokens are words that begin no sentence."""
+    inside: Bools = words != EMPTY
+    inside[1:] &= words[:-1] != EMPTY
+    inside[:1] = False
+    return inside
+
+
+def apply_casing(word: str, typed: str, casing: Mapping[str, str], *, begins_sentence: bool) -> str:
+    """Return a suggested word with the capitals that belong there; what is typed decides first.
+
+    Args:
+        word: A word in lower case.
+        typed: How it was begun.
+        casing: The spellings of words that are not in lower case.
+        begins_sentence: Whether it is the first word of a sentence.
+
+    >>> casing = {"iphone": "iPhone"}
+    >>> [apply_casing(word, "", casing, begins_sentence=True) for word in ("hello", "iphone")]
+    ['Hello', 'iPhone']
+    >>> [apply_casing("hello", typed, {}, begins_sentence=True) for typed in ("he", "He", "HE")]
+    ['hello', 'Hello', 'HELLO']
+    >>> apply_casing("rome", "r", {"rome": "Rome"}, begins_sentence=False)
+    'Rome'
+    """
+    if sum(map(str.isalpha, typed)) > 1 and typed.isupper():
+        return word.upper()
+    if word in casing:
+        return casing[word]
+    if typed[:1].isupper() or (begins_sentence and not typed):
+        return word[:1].title() + word[1:]
+    return word
+
+
+# --- The best model of a given size ---
+
+# All words stay, so the smallest model is that of the words and one n-gram more. Between it and the
+# model of all n-grams the size grows almost evenly with their number, so a few attempts suffice.
+
+MAX_ATTEMPTS = 9
+MIN_SIZE_USED = 0.98  # part of the size that is allowed from which on a model is accepted
+
+ModelBuilder = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
+
+
+class FullModelSize(NamedTuple):
+    """How large the model of all n-grams is at least."""
 
     words: int
     ngrams: int
-    size: int
+    size: int  # bytes
 
 
-def fitted(
-    build: Build, size: int, *, bits: int = BITS, whole: FullSize | None = None
+def fit_to_size(
+    build: ModelBuilder,
+    max_size: int,
+    *,
+    bits: int = DEFAULT_BITS,
+    full_size: FullModelSize | None = None,
 ) -> LanguageModel:
-    """The model with the most n-grams that is written in `size` bytes.
+    """Return the model with the most n-grams whose folder takes at most `max_size` bytes.
 
-    The whole model is built where it may fit, or where nothing is known of it.
+    Args:
+        build: Builds a model with at most so many n-grams, or with all.
+        max_size: The bytes that are allowed.
+        bits: The width of a probability.
+        full_size: How large the model of all n-grams is. It is built only where it may fit, or
+            where this is not given.
+
+    Raises:
+        UsageError: If not even the smallest model fits.
     """
-    if whole is None or whole.size <= size:
-        made = build(None).quantised(bits)
-        if made.size_on_disk <= size:
-            return made
-        whole = FullSize(made.sizes[0], sum(made.sizes), made.size_on_disk)
-    words, most, largest = whole
-    fewest, found = words + 1, build(words + 1).quantised(bits)
-    smallest = found.size_on_disk
-    if smallest > size:
+    if full_size is None or full_size.size <= max_size:
+        full = build(None).quantise(bits)
+        if full.size_on_disk <= max_size:
+            return full
+        full_size = FullModelSize(full.sizes[0], sum(full.sizes), full.size_on_disk)
+    words, too_many, too_large = full_size  # fewer n-grams may fit
+    fewest = words + 1
+    best = build(fewest).quantise(bits)
+    best_size = best.size_on_disk
+    if best_size > max_size:
         raise UsageError.for_argument(
             "max_size",
-            _format_bytes(size),
-            f"the smallest model of these {words:,} words takes "
-            f"{_format_bytes(smallest)}; allow that much, or make the vocabulary smaller.",
+            _format_bytes(max_size),
+            f"the smallest model of these {words:,} words takes {_format_bytes(best_size)};"
+            " allow that much, or make the vocabulary smaller.",
         )
-    for attempt in range(TRIES):
-        if smallest >= CLOSE_ENOUGH * size or most - fewest <= 1:
+    for attempt in range(MAX_ATTEMPTS):
+        if best_size >= MIN_SIZE_USED * max_size or too_many - fewest <= 1:
             break
-        share = ((CLOSE_ENOUGH + 1) / 2 * size - smallest) / (largest - smallest)
-        share = share if attempt % 3 < 2 else 0.5  # where the size grows by leaps, halving is sure
-        tried = min(max(fewest + int((most - fewest) * share), fewest + 1), most - 1)
-        model = build(tried).quantised(bits)
-        if model.size_on_disk <= size:
-            found, fewest, smallest = model, tried, model.size_on_disk
+        share = ((MIN_SIZE_USED + 1) / 2 * max_size - best_size) / (too_large - best_size)
+        if attempt % 3 == 2:
+            share = 0.5  # where the size grows by leaps, halving is sure
+        ngrams = min(max(fewest + int((too_many - fewest) * share), fewest + 1), too_many - 1)
+        model = build(ngrams).quantise(bits)
+        if model.size_on_disk <= max_size:
+            best = model
+            fewest = ngrams
+            best_size = model.size_on_disk
         else:
-            most, largest = tried, model.size_on_disk
-    return found
+            too_many = ngrams
+            too_large = model.size_on_disk
+    return best
 
 
 def _format_bytes(size: int) -> str:
-    """Bytes for people, rounded up: what is said is enough.
+    """Format bytes for people, rounded up, so that what is said is enough.
 
     >>> _format_bytes(999), _format_bytes(1001), _format_bytes(12_345_678)
     ('1KB', '2KB', '12.4MB')

@@ -1,19 +1,19 @@
-"""The words of a model: distinct byte strings in byte order, numbered by their rows.
+"""The packed arrays of a language model: its words and its n-grams as bits.
 
-In:  byte strings end to end.   Out: their numbers, and the range of those that begin with a prefix.
-What is stored can be memory-mapped. The table that finds words is made when some are asked for: eight bytes a word, and
-a few milliseconds for a hundred thousand. Does not know what a word means.
+This is how a model is stored, mapped into memory and searched. `Words` are distinct byte strings in
+byte order; the id of a word is its row. `Layout` says how wide the fields of each order are, and
+`PackedTrie` is what kernels search.
 
-The n-grams of a model as bits, the way they are stored, mapped into memory and searched.
+Each order has the last words of its n-grams, which are searched, and beside them as many records:
+log10 p, log10 of the backoff weight, and where the children begin; all without gaps. A word takes
+as many bits as the largest id needs. Values are single-precision numbers (32 bits) or indices into
+a codebook of the order (fewer bits); those of single words are always exact. Child offsets are
+counted from a base that 64 neighbours share. The words of order 1 are their own places, and the
+longest n-grams have no backoff weight and no children. Orders that have children end with one more
+record, which says where the last children end. Nothing says which n-gram is the suffix of another:
+`search` finds it.
 
-In:  word numbers, children and values of every order.   Out: `Packed`, and the same numbers back.
-Each order has the last words of its n-grams, which are searched, and beside them as many records: log10 p, log10 of
-the back-off weight, and where the children begin; all without gaps. A word takes as many bits as the largest number
-needs. Values are single-precision numbers (32 bits) or
-numbers in a codebook of the order (fewer); those of single words are always exact. Children are counted from a base
-that 64 neighbours share. The words of order 1 are their places, and the longest n-grams have no back-off and no
-children. Orders that have children end with one more record, for where the last children end. Nothing says which
-n-gram is the suffix of another: `search` finds it.
+A place is the position of an n-gram within its order; its node is the same counted over all orders.
 """
 
 from bisect import bisect_left
@@ -31,48 +31,83 @@ from bayesgram.arrays import Bytes, Ids, Integers, Singles
 from bayesgram.errors import BayesgramError
 from bayesgram.kernels import kernel, read_uint64, signed
 from bayesgram.text.strings import LONG, key_hash, string_key
+from bayesgram.text.tokenizer import buffers
 
 Ends: TypeAlias = NDArray[np.uint32]
-MOST_BYTES = 2**32 - 1  # of all words together
-BATCH_SIZE = 256  # words that are looked up together
+Codes: TypeAlias = NDArray[np.uint32]  # indices into a codebook, or the bits of 32-bit floats
+
+MAX_WORD_BYTES = 2**32 - 1  # bytes of all words together, as ends have 32 bits
+LOOKUP_BATCH = 256  # words that are looked up together; not measured
+FLOAT_BITS = 32  # width of a value that is stored as a single-precision number
+BLOCK = 64  # neighbouring n-grams whose child offsets share a base
+# Largest log10 of a backoff weight in a model file: real weights stay below 20, and the product of
+# five of these is still a finite number.
+MAX_LOG_BACKOFF = 50.0
+UNPACK_BATCH = 1 << 15  # fields that are unpacked together: they stay in the processor's cache
+PADDING = 8  # bytes after the last record: a field is read as part of eight bytes
+
+
+# --- Words ---
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Distinct byte strings in byte order, end to end; number = row."""
+    """Distinct byte strings in byte order, end to end; the id of a word is its row.
+
+    The hash table that finds words is made when it is first needed: eight bytes a word, and a few
+    milliseconds for a hundred thousand.
+
+    >>> words = Words.from_array(pa.array([b"fish", b"red", b"rest"], pa.large_binary()))
+    >>> len(words), words[1], words.find_one(b"rest"), words.find_one(b"blue")
+    (3, 'red', 2, -1)
+    >>> words.prefix_id_range("re")
+    (1, 3)
+    """
 
     data: Bytes
-    ends: Integers | Ends  # of row i, at i + 1; the first is 0
+    ends: Integers | Ends  # row i ends at ends[i + 1]; ends[0] is 0
 
     def __len__(self) -> int:
         return self.ends.size - 1
 
-    def __getitem__(self, number: int) -> str:
-        return self._bytes(number).decode()
+    def __getitem__(self, word_id: int) -> str:
+        return self._bytes(word_id).decode()
 
     @classmethod
-    def narrow(cls, data: Bytes, ends: Integers | Ends) -> "Words":
-        """The same words with ends of 32 bits, as models keep them."""
-        if data.size > MOST_BYTES:
+    def from_array(cls, words: pa.LargeBinaryArray) -> "Words":
+        """Return the words of an array of distinct strings that are in byte order already."""
+        data, ends = buffers(words)
+        return cls.from_buffers(data[ends[0] : ends[-1]].copy(), ends - ends[0])
+
+    @classmethod
+    def from_buffers(cls, data: Bytes, ends: Integers | Ends) -> "Words":
+        """Return the words with ends of 32 bits, as models keep them.
+
+        Raises:
+            BayesgramError: If there are more bytes than a model holds.
+        """
+        if data.size > MAX_WORD_BYTES:
             raise BayesgramError(
-                f"words of {data.size:,} bytes: a model holds {MOST_BYTES:,}; use a smaller vocabulary."
+                f"words of {data.size:,} bytes: a model holds {MAX_WORD_BYTES:,};"
+                " use a smaller vocabulary."
             )
         return cls(data, ends.astype(np.uint32, copy=False))
 
-    def all(self) -> list[bytes]:
-        """Every word."""
-        whole, ends = self.data.tobytes(), self.ends.tolist()
-        return [whole[start:end] for start, end in pairwise(ends)]
+    def to_list(self) -> list[bytes]:
+        """Return every word."""
+        content = self.data.tobytes()
+        return [content[start:end] for start, end in pairwise(self.ends.tolist())]
 
-    def are_in_order(self) -> bool:
-        """Whether these are distinct texts in byte order, so that each of them is found."""
+    def is_sorted_utf8(self) -> bool:
+        """Whether these are distinct valid texts in byte order, so that each of them is found."""
         ends = self.ends.astype(np.int64)
-        if not (
-            ends.size
+        has_valid_ends = (
+            ends.size > 0
             and ends[0] == 0
             and ends[-1] == self.data.size
             and (ends[1:] >= ends[:-1]).all()
-        ):
+        )
+        if not has_valid_ends:
             return False
         texts = pa.Array.from_buffers(
             pa.large_string(),
@@ -83,39 +118,39 @@ class Words:
             texts.validate(full=True)
         except pa.ArrowInvalid:
             return False
-        ordered = pc.less(texts[:-1].cast(pa.large_binary()), texts[1:].cast(pa.large_binary()))
-        return bool(pc.all(ordered, min_count=0).as_py())
+        ascending = pc.less(texts[:-1].cast(pa.large_binary()), texts[1:].cast(pa.large_binary()))
+        return bool(pc.all(ascending, min_count=0).as_py())
+
+    def find(self, data: Bytes, ends: Integers | Ids) -> Ids:
+        """Return the ids of byte strings that stand end to end; −1 where a string is not known."""
+        ids: Ids = _find_words(data, ends, self.data, self.ends, self._slots)
+        return ids
+
+    def find_one(self, word: bytes) -> int:
+        """Return the id of one string, or −1, by binary search: no hash table is made."""
+        place = bisect_left(range(len(self)), word, key=self._bytes)
+        return place if place < len(self) and self._bytes(place) == word else -1
+
+    def prefix_id_range(self, prefix: str) -> tuple[int, int]:
+        """Return the range of ids of the words that begin with a prefix."""
+        encoded = np.frombuffer(prefix.encode(), np.uint8)
+        low, high = prefix_range(encoded, 0, encoded.size, self.data, self.ends, 0, len(self))
+        return int(low), int(high)
 
     @cached_property
     def _slots(self) -> Ids:
         slots: Ids = _fill_slots(self.data, self.ends)
         return slots
 
-    def find(self, data: Bytes, ends: Integers | Ids) -> Ids:
-        """The numbers of these strings; −1 where they are not known."""
-        numbers: Ids = _find_words(data, ends, self.data, self.ends, self._slots)
-        return numbers
-
-    def number(self, word: bytes) -> int:
-        """That of one string, by halving: no table is made."""
-        place = bisect_left(range(len(self)), word, key=self._bytes)
-        return place if place < len(self) and self._bytes(place) == word else -1
-
-    def _bytes(self, number: int) -> bytes:
-        return bytes(self.data.data[int(self.ends[number]) : int(self.ends[number + 1])])
-
-    def starting_with(self, prefix: str) -> tuple[int, int]:
-        """The words that begin so: a range of numbers."""
-        given = np.frombuffer(prefix.encode(), np.uint8)
-        low, high = prefix_range(given, 0, given.size, self.data, self.ends, 0, len(self))
-        return int(low), int(high)
+    def _bytes(self, word_id: int) -> bytes:
+        return bytes(self.data.data[int(self.ends[word_id]) : int(self.ends[word_id + 1])])
 
 
 @kernel
 def _compare(
     data: Bytes, start: int, end: int, other: Bytes, other_start: int, other_end: int
 ) -> int:
-    """Byte order: −1, 0 or 1."""
+    """Compare two strings in byte order: −1, 0 or 1."""
     for at in range(min(end - start, other_end - other_start)):
         if data[start + at] != other[other_start + at]:
             return -1 if data[start + at] < other[other_start + at] else 1
@@ -126,59 +161,63 @@ def _compare(
 
 @kernel
 def _fill_slots(known: Bytes, known_ends: Integers | Ends) -> Ids:
-    """A hash table of word numbers, half full; −1 is empty."""
+    """Return a hash table of word ids, half full; −1 is an empty slot."""
     slots = np.full(2 * known_ends.size, -1, np.int32)
-    for number in range(known_ends.size - 1):
+    for word_id in range(known_ends.size - 1):
         first, second = string_key(
-            known, signed(known_ends[number]), signed(known_ends[number + 1])
+            known, signed(known_ends[word_id]), signed(known_ends[word_id + 1])
         )
-        place = _slot(key_hash(first, second), slots.size)
-        while slots[place] >= 0:
-            place = place + 1 if place + 1 < slots.size else 0
-        slots[place] = number
+        slot = _first_slot(key_hash(first, second), slots.size)
+        while slots[slot] >= 0:
+            slot = slot + 1 if slot + 1 < slots.size else 0
+        slots[slot] = word_id
     return slots
 
 
 @kernel
-def _slot(hashed: np.uint64, slots: int) -> int:
-    """Where the search for a hash begins: its upper half, scaled to the table."""
-    return signed(((hashed >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
+def _first_slot(hashed: np.uint64, slot_count: int) -> int:
+    """Return where the search for a hash begins: its upper half, scaled to the table."""
+    return signed(((hashed >> np.uint64(32)) * np.uint64(slot_count)) >> np.uint64(32))
 
 
 @kernel
 def _find_words(
     data: Bytes, ends: Integers | Ids, known: Bytes, known_ends: Integers | Ends, slots: Ids
 ) -> Ids:
-    """Some at a time: first where the search for each begins, then the search, which waits for none of that."""
-    numbers = np.empty(ends.size - 1, np.int32)
-    keys, places = np.empty((BATCH_SIZE, 2), np.uint64), np.empty(BATCH_SIZE, np.int64)
-    for begin in range(0, numbers.size, BATCH_SIZE):
-        count = min(BATCH_SIZE, numbers.size - begin)
+    """Look words up in batches.
+
+    First all hashes of a batch, then all searches, so that no search waits for a hash.
+    """
+    ids = np.empty(ends.size - 1, np.int32)
+    keys = np.empty((LOOKUP_BATCH, 2), np.uint64)
+    first_slots = np.empty(LOOKUP_BATCH, np.int64)
+    for begin in range(0, ids.size, LOOKUP_BATCH):
+        count = min(LOOKUP_BATCH, ids.size - begin)
         for at in range(count):
             first, second = string_key(data, signed(ends[begin + at]), signed(ends[begin + at + 1]))
-            keys[at, 0], keys[at, 1], places[at] = (
-                first,
-                second,
-                _slot(key_hash(first, second), slots.size),
-            )
+            keys[at, 0] = first
+            keys[at, 1] = second
+            first_slots[at] = _first_slot(key_hash(first, second), slots.size)
         for at in range(count):
-            start, end = signed(ends[begin + at]), signed(ends[begin + at + 1])
-            first, second, place = keys[at, 0], keys[at, 1], places[at]
-            while slots[place] >= 0:
-                begun, ended = (
-                    signed(known_ends[slots[place]]),
-                    signed(known_ends[slots[place] + 1]),
-                )
-                if ended - begun == end - start:
-                    known_first, known_second = string_key(known, begun, ended)
-                    same = known_first == first and known_second == second
-                    if same and (
-                        second < LONG or _compare(data, start, end, known, begun, ended) == 0
+            start = signed(ends[begin + at])
+            end = signed(ends[begin + at + 1])
+            first = keys[at, 0]
+            second = keys[at, 1]
+            slot = first_slots[at]
+            while slots[slot] >= 0:
+                known_start = signed(known_ends[slots[slot]])
+                known_end = signed(known_ends[slots[slot] + 1])
+                if known_end - known_start == end - start:
+                    known_first, known_second = string_key(known, known_start, known_end)
+                    is_same_key = known_first == first and known_second == second
+                    if is_same_key and (
+                        second < LONG
+                        or _compare(data, start, end, known, known_start, known_end) == 0
                     ):
                         break
-                place = place + 1 if place + 1 < slots.size else 0
-            numbers[begin + at] = slots[place]
-    return numbers
+                slot = slot + 1 if slot + 1 < slots.size else 0
+            ids[begin + at] = slots[slot]
+    return ids
 
 
 @kernel
@@ -191,74 +230,56 @@ def prefix_range(
     low: int,
     high: int,
 ) -> tuple[int, int]:
-    """The words in [low, high) that begin with prefix[start:end]."""
-    found_low, found_high = low, high
+    """Return the range of words within [low, high) that begin with prefix[start:end]."""
+    range_low = low
+    range_high = high
     for side in range(2):
-        first, last = low, high
+        first = low
+        last = high
         while first < last:
             middle = (first + last) // 2
-            begun = signed(known_ends[middle])
-            cut = min(signed(known_ends[middle + 1]), begun + end - start)
-            order = _compare(known, begun, cut, prefix, start, end)
+            word_start = signed(known_ends[middle])
+            cut = min(signed(known_ends[middle + 1]), word_start + end - start)
+            order = _compare(known, word_start, cut, prefix, start, end)
             if order < 0 or (order == 0 and side == 1):
                 first = middle + 1
             else:
                 last = middle
         if side == 0:
-            found_low = first
+            range_low = first
         else:
-            found_high = first
-    return found_low, found_high
+            range_high = first
+    return range_low, range_high
 
 
-Codes: TypeAlias = NDArray[np.uint32]
+# --- Layout ---
 
-EXACT = 32  # bits of a value that is the number itself
-BLOCK = 64  # neighbours whose children are counted from one base
-MOST_BACKOFF = 50.0  # log10: of real weights none has 20, and five of these are still a number
-AT_ONCE = 1 << 15  # fields that are unpacked together: they stay in the processor's cache
-PADDING = 8  # bytes after the last record: a field is read as part of eight bytes
-
-# What a row of `Packed.layout` says of an order
+# Columns of a layout table (`Layout.table`), which has a row for each order. Starts and offsets are
+# in bits: of words and records from the beginning of `records`, of fields from that of a record.
 (
-    WORDS,
-    WORD_BITS,
-    PACKED_START,
-    RECORD,
-    VALUE_BITS,
-    BACKOFF,
+    WORDS_START,  # where the last words of the order's n-grams begin
+    WORD_BITS,  # width of a word; 0 for order 1
+    RECORDS_START,  # where the records begin
+    RECORD_BITS,  # width of a record
+    PROBABILITY_BITS,  # width of log10 p, the first field of a record
+    BACKOFF_OFFSET,
     BACKOFF_BITS,
-    CHILD,
+    CHILD_OFFSET,
     CHILD_BITS,
-    BASE,
-    VALUE_BOOK,
-    BACKOFF_BOOK,
+    BASES_START,  # index into `bases`
+    PROBABILITY_CODEBOOK,  # index into `codebooks`
+    BACKOFF_CODEBOOK,  # index into `codebooks`
 ) = range(12)
-
-
-class Packed(NamedTuple):
-    """What kernels search."""
-
-    level_starts: (
-        Integers  # nodes of order k: level_starts[k] to level_starts[k + 1]; order 0 is the root
-    )
-    layout: Integers  # a row for each order from 0, of which the first says nothing
-    records: Bytes
-    bases: Codes
-    codebooks: Singles  # one after the other
-    special: Ids  # the numbers of <s>, </s> and <unk>
-    ranked: Ids  # the likeliest words, best first
-    large: Ids  # contexts with many children, ascending
-    likeliest: Ids  # a row for each of these: the places of its likeliest children, best first
+LAYOUT_COLUMNS = 12
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How wide everything is: what it takes to find a record."""
+    """How wide the fields of every order are: what it takes to find a record."""
 
     sizes: tuple[int, ...]  # n-grams of each order, from 1
-    value_bits: int  # of log10 p, from order 2 on
-    backoff_bits: int  # of log10 back-off weights, from order 2 on
+    probability_bits: int  # of log10 p, from order 2 on
+    backoff_bits: int  # of log10 of backoff weights, from order 2 on
     child_bits: tuple[int, ...]  # of each order but the longest
 
     @property
@@ -271,49 +292,63 @@ class Layout:
         """Where the nodes of each order begin, the root first; and where they end."""
         return np.concatenate([[0], np.cumsum([1, *self.sizes])]).astype(np.int64)
 
-    def rows(self) -> Integers:
-        """What kernels need to know."""
-        word_bits = bits_for(self.sizes[0] - 1)
-        rows = np.zeros((self.order + 1, 12), np.int64)
-        start = base = book = 0
-        for order, size in enumerate(self.sizes, start=1):
-            row, longest, words = rows[order], order == self.order, order == 1
-            row[WORDS], row[BASE] = start, base
-            row[WORD_BITS] = 0 if words else word_bits
-            row[VALUE_BITS] = EXACT if words else self.value_bits
-            row[BACKOFF_BITS] = 0 if longest else EXACT if words else self.backoff_bits
-            row[CHILD_BITS] = 0 if longest else self.child_bits[order - 1]
-            row[PACKED_START] = start + _whole_bytes(row[WORD_BITS] * size)
-            row[BACKOFF] = row[VALUE_BITS]
-            row[CHILD] = row[BACKOFF] + row[BACKOFF_BITS]
-            row[RECORD] = row[CHILD] + row[CHILD_BITS]
-            row[VALUE_BOOK] = book
-            book += 0 if row[VALUE_BITS] == EXACT else 1 << row[VALUE_BITS]
-            row[BACKOFF_BOOK] = book
-            book += 0 if row[BACKOFF_BITS] in (0, EXACT) else 1 << row[BACKOFF_BITS]
-            start = row[PACKED_START] + _whole_bytes(row[RECORD] * (size + (not longest)))
-            base += 0 if longest else size // BLOCK + 1
-        rows[0, [WORDS, BASE, VALUE_BOOK]] = start, base, book  # how much there is in all
-        return rows
+    def table(self) -> Integers:
+        """Return a row of the columns above for each order from 0.
 
-    def value_books(self) -> list[int]:
-        """Where the codebooks of probabilities begin."""
-        rows = self.rows()[1:]
-        return [int(row[VALUE_BOOK]) for row in rows if row[VALUE_BITS] != EXACT]
+        Row 0 says how large the arrays are: the bits of all records, and the numbers of bases and
+        codebook values.
+        """
+        word_bits = bits_for(self.sizes[0] - 1)
+        table = np.zeros((self.order + 1, LAYOUT_COLUMNS), np.int64)
+        start = base = codebook = 0
+        for order, size in enumerate(self.sizes, start=1):
+            row = table[order]
+            is_longest = order == self.order
+            is_words = order == 1
+            row[WORDS_START] = start
+            row[WORD_BITS] = 0 if is_words else word_bits
+            row[RECORDS_START] = start + _round_up_to_bytes(row[WORD_BITS] * size)
+            row[PROBABILITY_BITS] = FLOAT_BITS if is_words else self.probability_bits
+            row[BACKOFF_OFFSET] = row[PROBABILITY_BITS]
+            row[BACKOFF_BITS] = 0 if is_longest else FLOAT_BITS if is_words else self.backoff_bits
+            row[CHILD_OFFSET] = row[BACKOFF_OFFSET] + row[BACKOFF_BITS]
+            row[CHILD_BITS] = 0 if is_longest else self.child_bits[order - 1]
+            row[RECORD_BITS] = row[CHILD_OFFSET] + row[CHILD_BITS]
+            row[PROBABILITY_CODEBOOK] = codebook
+            if row[PROBABILITY_BITS] != FLOAT_BITS:
+                codebook += 1 << row[PROBABILITY_BITS]
+            row[BACKOFF_CODEBOOK] = codebook
+            if row[BACKOFF_BITS] not in (0, FLOAT_BITS):
+                codebook += 1 << row[BACKOFF_BITS]
+            row[BASES_START] = base
+            if not is_longest:
+                base += size // BLOCK + 1
+            record_count = size if is_longest else size + 1
+            start = row[RECORDS_START] + _round_up_to_bytes(row[RECORD_BITS] * record_count)
+        table[0, [WORDS_START, BASES_START, PROBABILITY_CODEBOOK]] = start, base, codebook
+        return table
+
+    def probability_codebook_starts(self) -> list[int]:
+        """Return where the codebooks of probabilities begin."""
+        return [
+            int(row[PROBABILITY_CODEBOOK])
+            for row in self.table()[1:]
+            if row[PROBABILITY_BITS] != FLOAT_BITS
+        ]
 
     def array_sizes(self) -> tuple[int, int, int]:
-        """Bytes of records, number of bases, number of values in codebooks."""
-        bits, bases, values = self.rows()[0, [WORDS, BASE, VALUE_BOOK]].tolist()
-        return bits // 8 + PADDING, bases, values
+        """Return the bytes of records, the number of bases, and that of codebook values."""
+        totals = self.table()[0, [WORDS_START, BASES_START, PROBABILITY_CODEBOOK]].tolist()
+        record_bits, base_count, value_count = totals
+        return record_bits // 8 + PADDING, base_count, value_count
 
 
-def _whole_bytes(bits: int) -> int:
-    """As many bits, or up to seven more."""
+def _round_up_to_bytes(bits: int) -> int:
     return -(-int(bits) // 8) * 8
 
 
 def bits_for(number: int) -> int:
-    """How many bits it takes to write any number from 0 to this one.
+    """Return how many bits it takes to write any number from 0 to this one.
 
     >>> [bits_for(number) for number in (0, 1, 2, 255, 256)]
     [0, 1, 2, 8, 9]
@@ -321,92 +356,145 @@ def bits_for(number: int) -> int:
     return int(number).bit_length()
 
 
-def child_bits(first_child: Integers) -> int:
-    """How many bits it takes to say where the children of nodes begin (and the last ones end), from their bases."""
+def child_offset_bits(first_child: Integers) -> int:
+    """Return how many bits it takes to say, from the bases, where children begin and end."""
     starts = np.arange(0, first_child.size, BLOCK)
     return bits_for(int((np.maximum.reduceat(first_child, starts) - first_child[starts]).max()))
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
-    """The n-grams of one order, unpacked."""
+class PackedTrie(NamedTuple):
+    """The arrays of a model that kernels search."""
 
-    word: Ids
-    values: Codes  # log10 p: places in a codebook, or the bits of single-precision numbers
-    backoffs: Codes  # the same; empty for the longest
-    first_child: (
-        Integers  # places among the next order, and where the last ones end; empty for the longest
-    )
-
-
-def packed_arrays(layout: Layout, levels: list[Level]) -> tuple[Bytes, Codes]:
-    """The records and the bases."""
-    size, bases_size, _ = layout.array_sizes()
-    records, bases = np.zeros(size, np.uint8), np.zeros(bases_size, np.uint32)
-    rows = layout.rows()
-    for row, level in zip(rows[1:], levels, strict=True):
-        pack(row, 0, level.word, level.values, level.backoffs, level.first_child, records, bases)
-    return records, bases
+    level_starts: Integers  # order k has the nodes from level_starts[k] on; order 0 is the root
+    layout: Integers  # see `Layout.table`
+    records: Bytes
+    bases: Codes
+    codebooks: Singles  # one after the other
+    special: Ids  # the ids of <s>, </s> and <unk>, at the indices below
+    likeliest_words: Ids  # best first
+    large_contexts: Ids  # nodes with many children, ascending
+    likeliest_children: Ids  # a row for each of these: places of its likeliest children, best first
 
 
-def as_codes(values: Singles) -> Codes:
-    """Single-precision numbers as their bits."""
-    return np.ascontiguousarray(values, np.float32).view(np.uint32)
+START_WORD, END_WORD, UNKNOWN_WORD = range(3)  # indices into `PackedTrie.special`
+
+
+# --- Reading single fields, in kernels ---
 
 
 @kernel
-def mask_of(bits: int) -> np.uint64:
-    """As many ones."""
+def bit_mask(bits: int) -> np.uint64:
+    """Return a number with as many ones."""
     return (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
 
 
 @kernel
 def read_bits(records: Bytes, at: int, mask: np.uint64) -> np.uint64:
-    """The field that begins at a bit, of up to 57."""
+    """Return the field of up to 57 bits that begins at a bit."""
     return (read_uint64(records, at >> 3) >> np.uint64(at & 7)) & mask
 
 
 @kernel
-def value_at(place: int, row: Integers, records: Bytes, codebooks: Singles) -> float:
-    """log10 p of an n-gram."""
-    code = read_bits(records, row[PACKED_START] + place * row[RECORD], mask_of(row[VALUE_BITS]))
-    return float(
-        as_number(code) if row[VALUE_BITS] == EXACT else codebooks[row[VALUE_BOOK] + signed(code)]
-    )
-
-
-@kernel
-def backoff_at(place: int, row: Integers, records: Bytes, codebooks: Singles) -> float:
-    """log10 of the back-off weight of a context."""
-    code = read_bits(
-        records, row[PACKED_START] + place * row[RECORD] + row[BACKOFF], mask_of(row[BACKOFF_BITS])
-    )
-    return float(
-        as_number(code)
-        if row[BACKOFF_BITS] == EXACT
-        else codebooks[row[BACKOFF_BOOK] + signed(code)]
-    )
-
-
-@kernel
-def as_number(code: np.uint64) -> np.float32:
-    """The number with these 32 bits."""
+def float_from_bits(code: np.uint64) -> np.float32:
+    """Return the single-precision number with these 32 bits."""
     return np.uint32(code).view(np.float32)
 
 
 @kernel
+def log_probability_at(place: int, row: Integers, records: Bytes, codebooks: Singles) -> float:
+    """Return log10 p of an n-gram."""
+    start = row[RECORDS_START] + place * row[RECORD_BITS]
+    code = read_bits(records, start, bit_mask(row[PROBABILITY_BITS]))
+    return float(
+        float_from_bits(code)
+        if row[PROBABILITY_BITS] == FLOAT_BITS
+        else codebooks[row[PROBABILITY_CODEBOOK] + signed(code)]
+    )
+
+
+@kernel
+def log_backoff_at(place: int, row: Integers, records: Bytes, codebooks: Singles) -> float:
+    """Return log10 of the backoff weight of a context."""
+    start = row[RECORDS_START] + place * row[RECORD_BITS] + row[BACKOFF_OFFSET]
+    code = read_bits(records, start, bit_mask(row[BACKOFF_BITS]))
+    return float(
+        float_from_bits(code)
+        if row[BACKOFF_BITS] == FLOAT_BITS
+        else codebooks[row[BACKOFF_CODEBOOK] + signed(code)]
+    )
+
+
+@kernel
 def word_at(place: int, row: Integers, records: Bytes) -> int:
-    """The last word of an n-gram of order 2 or more."""
-    return signed(read_bits(records, row[WORDS] + place * row[WORD_BITS], mask_of(row[WORD_BITS])))
+    """Return the last word of an n-gram of order 2 or more."""
+    start = row[WORDS_START] + place * row[WORD_BITS]
+    return signed(read_bits(records, start, bit_mask(row[WORD_BITS])))
 
 
 @kernel
 def first_child_at(place: int, row: Integers, records: Bytes, bases: Codes) -> int:
-    """Where the children of a context begin among the next order; those of the one before end there."""
-    field = read_bits(
-        records, row[PACKED_START] + place * row[RECORD] + row[CHILD], mask_of(row[CHILD_BITS])
-    )
-    return signed(bases[row[BASE] + place // BLOCK]) + signed(field)
+    """Return where the children of a context begin in the next order.
+
+    Those of the context before it end there.
+    """
+    start = row[RECORDS_START] + place * row[RECORD_BITS] + row[CHILD_OFFSET]
+    offset = read_bits(records, start, bit_mask(row[CHILD_BITS]))
+    return signed(bases[row[BASES_START] + place // BLOCK]) + signed(offset)
+
+
+# --- Packing ---
+
+
+@dataclass(frozen=True, eq=False)
+class LevelArrays:
+    """The n-grams of one order as plain arrays."""
+
+    word: Ids  # the last word of each
+    probabilities: Codes  # log10 p
+    backoffs: Codes  # log10 of backoff weights; empty for the longest
+    # Places in the next order, and where the last children end; empty for the longest.
+    first_child: Integers
+
+
+def pack_levels(layout: Layout, levels: list[LevelArrays]) -> tuple[Bytes, Codes]:
+    """Return the records and the bases of all orders."""
+    record_bytes, base_count, _ = layout.array_sizes()
+    records = np.zeros(record_bytes, np.uint8)
+    bases = np.zeros(base_count, np.uint32)
+    for row, level in zip(layout.table()[1:], levels, strict=True):
+        pack_rows(row, 0, level, records, bases)
+    return records, bases
+
+
+def pack_rows(row: Integers, start: int, level: LevelArrays, records: Bytes, bases: Codes) -> None:
+    """Write some n-grams of an order, from a place on.
+
+    Args:
+        row: The order's row of the layout table.
+        start: The place of the first of these n-grams.
+        level: The n-grams. `first_child` has one entry more: of the next n-gram, or the end.
+        records: Where they are written.
+        bases: Where the bases of child offsets are written.
+    """
+    word_start = row[WORDS_START] + start * row[WORD_BITS]
+    record_start = row[RECORDS_START] + start * row[RECORD_BITS]
+    record_bits = row[RECORD_BITS]
+    _put_fields(records, word_start, row[WORD_BITS], row[WORD_BITS], level.word)
+    _put_fields(records, record_start, record_bits, row[PROBABILITY_BITS], level.probabilities)
+    backoff_bits = row[BACKOFF_BITS] if level.backoffs.size else 0
+    backoff_start = record_start + row[BACKOFF_OFFSET]
+    _put_fields(records, backoff_start, record_bits, backoff_bits, level.backoffs)
+    places = start + np.arange(level.first_child.size)
+    base_index = row[BASES_START] + places // BLOCK
+    begins_block = places % BLOCK == 0
+    bases[base_index[begins_block]] = level.first_child[begins_block]
+    offsets = level.first_child - bases[base_index]
+    _put_fields(records, record_start + row[CHILD_OFFSET], record_bits, row[CHILD_BITS], offsets)
+
+
+def float_bits(values: Singles) -> Codes:
+    """Return single-precision numbers as their bits."""
+    return np.ascontiguousarray(values, np.float32).view(np.uint32)
 
 
 def _put_fields(
@@ -414,122 +502,107 @@ def _put_fields(
 ) -> None:
     """Write fields at equal distances into bits that are 0, or that hold the same already.
 
-    Every eighth begins at the same bit of its byte, `distance` bytes after the last: so they are written together.
+    Every eighth field begins at the same bit of its byte, `distance` bytes after the last, so these
+    are written together.
     """
     for phase in range(8 if bits else 0):
-        begin, some = int(first) + phase * int(distance), values[phase::8].astype(np.uint64)
+        begin = int(first) + phase * int(distance)
+        phase_values = values[phase::8].astype(np.uint64)
         shift = begin & 7
         for byte in range((shift + int(bits) + 7) // 8):
-            bits_there = (some << np.uint64(shift)) >> np.uint64(8 * byte)
-            records[(begin >> 3) + byte :: distance][: some.size] |= bits_there.astype(
-                np.uint8
-            )  # its lowest byte
+            shifted = (phase_values << np.uint64(shift)) >> np.uint64(8 * byte)
+            lowest_bytes = shifted.astype(np.uint8)
+            records[(begin >> 3) + byte :: distance][: phase_values.size] |= lowest_bytes
 
 
-def pack(
-    row: Integers,
-    start: int,
-    word: Ids,
-    values: Codes,
-    backoffs: Codes,
-    first_child: Integers,
-    records: Bytes,
-    bases: Codes,
-) -> None:
-    """Write n-grams of an order from one place on; where children begin is said of one place more, the next or last."""
-    field = row[PACKED_START] + start * row[RECORD]
-    _put_fields(records, row[WORDS] + start * row[WORD_BITS], row[WORD_BITS], row[WORD_BITS], word)
-    _put_fields(records, field, row[RECORD], row[VALUE_BITS], values)
-    _put_fields(
-        records,
-        field + row[BACKOFF],
-        row[RECORD],
-        row[BACKOFF_BITS] if backoffs.size else 0,
-        backoffs,
-    )
-    places = start + np.arange(first_child.size)
-    base, begins = row[BASE] + places // BLOCK, places % BLOCK == 0
-    bases[base[begins]] = first_child[begins]
-    _put_fields(
-        records, field + row[CHILD], row[RECORD], row[CHILD_BITS], first_child - bases[base]
-    )
+# --- Unpacking whole orders ---
 
 
-def _fields(records: Bytes, first: int, distance: int, bits: int, size: int) -> Codes:
-    """Fields of up to 32 bits at equal distances, all of them: `read_bits`, without a kernel that must be loaded."""
-    found, mask = np.empty(size, np.uint32), np.uint64((1 << int(bits)) - 1)
-    eights: NDArray[np.uint64] = np.ndarray(
+def _read_fields(records: Bytes, first: int, distance: int, bits: int, size: int) -> Codes:
+    """Read fields of up to 32 bits at equal distances.
+
+    As `read_bits`, but without a kernel that must be loaded.
+    """
+    fields = np.empty(size, np.uint32)
+    mask = np.uint64((1 << int(bits)) - 1)
+    eight_byte_windows: NDArray[np.uint64] = np.ndarray(
         records.size - PADDING + 1, "<u8", records, strides=(1,)
     )
-    for start in range(0, size, AT_ONCE):
-        at = int(first) + int(distance) * np.arange(start, min(start + AT_ONCE, size))
-        found[start : start + at.size] = (eights[at >> 3] >> (at & 7).astype(np.uint64)) & mask
-    return found
+    for start in range(0, size, UNPACK_BATCH):
+        at = int(first) + int(distance) * np.arange(start, min(start + UNPACK_BATCH, size))
+        shifted = eight_byte_windows[at >> 3] >> (at & 7).astype(np.uint64)
+        fields[start : start + at.size] = shifted & mask
+    return fields
 
 
-def _numbers(codes: Codes, bits: int, codebook: Singles) -> Singles:
-    """What codes stand for."""
-    return codes.view(np.float32) if bits == EXACT else codebook[codes]
+def _decode(codes: Codes, bits: int, codebook: Singles) -> Singles:
+    return codes.view(np.float32) if bits == FLOAT_BITS else codebook[codes]
 
 
 def unpack_words(row: Integers, size: int, records: Bytes) -> Ids:
-    """The last word of every n-gram of an order from 2."""
-    return _fields(records, row[WORDS], row[WORD_BITS], row[WORD_BITS], size).view(np.int32)
+    """Return the last word of every n-gram of an order from 2."""
+    words = _read_fields(records, row[WORDS_START], row[WORD_BITS], row[WORD_BITS], size)
+    return words.view(np.int32)
 
 
-def unpack_values(
+def unpack_probabilities(
     row: Integers, first: int, last: int, records: Bytes, codebooks: Singles
 ) -> Singles:
-    """log10 p of a run of n-grams of an order."""
-    begin, bits = row[PACKED_START] + first * row[RECORD], row[VALUE_BITS]
-    return _numbers(
-        _fields(records, begin, row[RECORD], bits, last - first), bits, codebooks[row[VALUE_BOOK] :]
-    )
+    """Return log10 p of the n-grams from place `first` to `last` of an order."""
+    start = row[RECORDS_START] + first * row[RECORD_BITS]
+    bits = row[PROBABILITY_BITS]
+    codes = _read_fields(records, start, row[RECORD_BITS], bits, last - first)
+    return _decode(codes, bits, codebooks[row[PROBABILITY_CODEBOOK] :])
 
 
 def unpack_backoffs(row: Integers, size: int, records: Bytes, codebooks: Singles) -> Singles:
-    """log10 back-off weight of every n-gram of an order below the longest."""
-    begin, bits = row[PACKED_START] + row[BACKOFF], row[BACKOFF_BITS]
-    return _numbers(
-        _fields(records, begin, row[RECORD], bits, size), bits, codebooks[row[BACKOFF_BOOK] :]
-    )
+    """Return log10 of the backoff weight of every n-gram of an order below the longest."""
+    start = row[RECORDS_START] + row[BACKOFF_OFFSET]
+    bits = row[BACKOFF_BITS]
+    codes = _read_fields(records, start, row[RECORD_BITS], bits, size)
+    return _decode(codes, bits, codebooks[row[BACKOFF_CODEBOOK] :])
 
 
 def unpack_children(row: Integers, size: int, records: Bytes, bases: Codes) -> Integers:
-    """Where the children of every n-gram of an order begin among the next, and where the last ones end."""
-    fields = _fields(
-        records, row[PACKED_START] + row[CHILD], row[RECORD], row[CHILD_BITS], size + 1
-    )
-    return (
-        np.repeat(bases[row[BASE] :][: size // BLOCK + 1].astype(np.int64), BLOCK)[: size + 1]
-        + fields
-    )
+    """Return where the children of every n-gram of an order begin, and where the last ones end."""
+    start = row[RECORDS_START] + row[CHILD_OFFSET]
+    offsets = _read_fields(records, start, row[RECORD_BITS], row[CHILD_BITS], size + 1)
+    order_bases = bases[row[BASES_START] :][: size // BLOCK + 1].astype(np.int64)
+    return np.repeat(order_bases, BLOCK)[: size + 1] + offsets
 
 
-def is_consistent(packed: Packed) -> bool:
-    """Whether the records lead nowhere outside, words ascend after each context, and exact values are log10 p ≤ 0."""
-    sizes, longest = np.diff(packed.level_starts).tolist(), packed.layout.shape[0] - 1
+# --- Checking ---
+
+
+def is_consistent(packed: PackedTrie) -> bool:
+    """Whether a packed trie can be searched safely.
+
+    No record leads outside, words ascend after each context, and exact values are log10 p ≤ 0.
+    """
+    sizes = np.diff(packed.level_starts).tolist()
+    longest = packed.layout.shape[0] - 1
     for order, row in enumerate(packed.layout[1:], start=1):
-        if row[VALUE_BITS] == EXACT:
-            values = unpack_values(row, 0, sizes[order], packed.records, packed.codebooks)
-            if not ((values > -np.inf) & (values <= 0)).all():
+        if row[PROBABILITY_BITS] == FLOAT_BITS:
+            logs = unpack_probabilities(row, 0, sizes[order], packed.records, packed.codebooks)
+            if not ((logs > -np.inf) & (logs <= 0)).all():
                 return False
-        if order < longest and row[BACKOFF_BITS] == EXACT:
+        if order < longest and row[BACKOFF_BITS] == FLOAT_BITS:
             backoffs = unpack_backoffs(row, sizes[order], packed.records, packed.codebooks)
-            if not ((backoffs > -np.inf) & (backoffs <= MOST_BACKOFF)).all():
+            if not ((backoffs > -np.inf) & (backoffs <= MAX_LOG_BACKOFF)).all():
                 return False
-        if order < longest and not _children_ascend(order, sizes, packed):
+        if order < longest and not _has_ascending_children(order, sizes, packed):
             return False
     return True
 
 
-def _children_ascend(order: int, sizes: list[int], packed: Packed) -> bool:
+def _has_ascending_children(order: int, sizes: list[int], packed: PackedTrie) -> bool:
     """Whether every context has its own run of the next order, in which words ascend."""
     starts = unpack_children(packed.layout[order], sizes[order], packed.records, packed.bases)
-    children = sizes[order + 1]
-    if starts[0] != 0 or starts[-1] != children or not (starts[:-1] <= starts[1:]).all():
+    child_count = sizes[order + 1]
+    if starts[0] != 0 or starts[-1] != child_count or not (starts[:-1] <= starts[1:]).all():
         return False
-    words = unpack_words(packed.layout[order + 1], children, packed.records)
-    begins = np.zeros(children + 1, np.bool_)
-    begins[starts] = True
-    return bool((words < sizes[1]).all() and ((words[:-1] < words[1:]) | begins[1:children]).all())
+    words = unpack_words(packed.layout[order + 1], child_count, packed.records)
+    begins_run = np.zeros(child_count + 1, np.bool_)
+    begins_run[starts] = True
+    ascends = (words[:-1] < words[1:]) | begins_run[1:child_count]
+    return bool((words < sizes[1]).all() and ascends.all())

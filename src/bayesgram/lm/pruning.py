@@ -1,17 +1,18 @@
-"""Which n-grams a smaller model keeps: those that are missed most (Stolcke 1998: entropy-based pruning).
+"""Entropy-based pruning (Stolcke 1998): which n-grams a smaller model keeps.
 
-In:  a `Trie` and how many n-grams may stay.   Out: a mask for each order.
-What an n-gram hw is worth is the relative entropy between the model with it and without it, weighted with how often h
-occurs; each is judged as if it were the only one to go. An n-gram stays as long as a longer one needs it, and the words
-all stay. Does not make the smaller model: `estimate` does, from the counts, so that what a longer n-gram explained
-comes back to the shorter one: lower orders as in Kneser–Ney smoothing lack it, and are the worse for pruning as is.
+What an n-gram hw is worth is the relative entropy between the model with it and without it,
+weighted with how often h occurs; each is judged as if it were the only one to go. An n-gram stays
+as long as a longer one needs it as its context or suffix, so it is worth at least what that is, and
+all words stay. Of equal ones the shorter stay, then the first.
 
-Which n-grams of a public model stay when it is to be smaller: those that are missed most (see `pruning`).
+`select_ngrams` judges the n-grams of a `Trie` in memory. `TextPruner` does the same for all n-grams
+of a public text, on disk like their counts, and builds the models of those that stay; the worth of
+each n-gram is computed once, however many sizes are tried.
 
-In:  the `Counts` of a text, and how many n-grams may stay.   Out: a mask for each order, on disk like the counts.
-They are judged in a model whose lower orders count everything (see `kneser_ney`). What each is worth is computed once,
-however many sizes are tried. As in `pruning`, an n-gram is worth what any is that needs it, and of equal ones the
-shorter stay, then the first.
+The smaller model is estimated again from the counts, so that what a longer n-gram explained comes
+back to the shorter one: lower orders as in Kneser–Ney smoothing lack it, and are the worse for
+pruning as they are. For the same reason n-grams are judged by a model whose lower orders count
+everything (see `kneser_ney`).
 """
 
 from collections.abc import Callable, Iterator
@@ -23,79 +24,106 @@ import numpy as np
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers, Singles
 from bayesgram.errors import UsageError
 from bayesgram.io.spill import SpillableColumn
-from bayesgram.lm.kneser_ney import Estimate, discounts_of, estimated, kneser_ney
-from bayesgram.lm.ngram_counts import Counts
+from bayesgram.lm.kneser_ney import (
+    KneserNeyEstimate,
+    estimate_discounts,
+    estimate_kneser_ney,
+    estimate_probabilities,
+)
+from bayesgram.lm.ngram_counts import NgramCounts
 from bayesgram.lm.trie import Trie, find_special
 
+# --- A trie in memory ---
 
-def pruned(trie: Trie, size: int) -> list[Bools]:
-    """Which n-grams of each order are among the `size`, of all orders together, that are worth most."""
-    words, total = len(trie.words), trie.word.size - 1
-    if not words < size:
+
+def select_ngrams(trie: Trie, size: int) -> list[Bools]:
+    """Return a mask for each order: the n-grams that are worth most.
+
+    Args:
+        trie: The model.
+        size: How many n-grams, of all orders together, stay.
+
+    Raises:
+        UsageError: If not even all words and one n-gram more may stay.
+    """
+    word_count = len(trie.words)
+    total = trie.word.size - 1
+    if not word_count < size:
         raise UsageError.for_argument(
-            "prune", size, f"a model of {words:,} words keeps {words + 1:,} n-grams or more."
+            "prune",
+            size,
+            f"a model of {word_count:,} words keeps {word_count + 1:,} n-grams or more.",
         )
-    worth = _with_needed(trie, worth_of(trie))[1 + words :]
-    order = np.argsort(
-        -worth, kind="stable"
-    )  # of equal ones the shorter first: no n-gram goes before those it needs
-    kept = np.zeros(1 + total, np.bool_)
-    kept[: 1 + words] = True
-    kept[1 + words + order[: size - words]] = True
-    masks = [kept[trie.nodes(order)] for order in range(1, trie.order + 1)]
+    worth = _raise_to_dependents(trie, compute_worth(trie))[1 + word_count :]
+    # Stable, so of equal ones the shorter comes first: no n-gram goes before those it needs.
+    order = np.argsort(-worth, kind="stable")
+    is_kept = np.zeros(1 + total, np.bool_)
+    is_kept[: 1 + word_count] = True
+    is_kept[1 + word_count + order[: size - word_count]] = True
+    masks = [is_kept[trie.nodes(order)] for order in range(1, trie.order + 1)]
     return [mask for order, mask in enumerate(masks, start=1) if order <= 2 or mask.any()]
 
 
-def worth_of(trie: Trie) -> Floats:
-    """Relative entropy lost when an n-gram of order 2 or more goes, in nats; 0 for the words."""
-    words = len(trie.words)
+def compute_worth(trie: Trie) -> Floats:
+    """Return the relative entropy, in nats, that is lost when a node goes; 0 for the words."""
+    word_count = len(trie.words)
     probability = 10 ** trie.log_probability.astype(np.float64)
-    nodes = np.arange(1 + words, probability.size)
-    parents, p, lower = trie.parents[nodes], probability[nodes], probability[trie.suffix[nodes]]
-    worth = entropy_lost(
-        parents, p, lower, trie.log_backoff, _how_often(trie, probability)[: trie.contexts]
+    nodes = np.arange(1 + word_count, probability.size)
+    worth = entropy_loss(
+        trie.parents[nodes],
+        probability[nodes],
+        probability[trie.suffix[nodes]],
+        trie.log_backoff,
+        _joint_probabilities(trie, probability)[: trie.context_count],
     )
-    return np.concatenate([np.zeros(1 + words), worth])
+    return np.concatenate([np.zeros(1 + word_count), worth])
 
 
-def entropy_lost(
+def entropy_loss(
     parents: Ids | Integers,
     probability: Floats,
     lower: Floats,
     log_backoff: Singles,
-    how_often: Floats,
+    context_probability: Floats,
 ) -> Floats:
-    """What each n-gram is worth, of all that some contexts have; `parents` are the numbers of these.
+    """Return the relative entropy that each n-gram of some contexts is worth.
 
-    −p(h) { p(w|h) [log p(w|h′) + log α′ − log p(w|h)] + (1 − Σ p(·|h)) [log α′ − log α] }: Stolcke's Equation 9, where
-    α is the back-off weight of h and α′ what it becomes. `lower` is p(w|h′); contexts have log10 α and p(h).
+    −p(h) { p(w|h) [log p(w|h′) + log α′ − log p(w|h)] + (1 − Σ p(·|h)) [log α′ − log α] }:
+    Stolcke's Equation 9, where α is the backoff weight of h and α′ what it becomes.
+
+    Args:
+        parents: The context of each n-gram, as an index into the last two.
+        probability: p(w|h).
+        lower: p(w|h′).
+        log_backoff: log10 α of each context.
+        context_probability: p(h) of each context.
     """
-    p, contexts = probability, log_backoff.size
-    left = np.maximum(1 - np.bincount(parents, p, contexts), 0)[parents]
-    below = np.maximum(1 - np.bincount(parents, lower, contexts), 0)[parents]
+    p = probability
+    context_count = log_backoff.size
+    left = np.maximum(1 - np.bincount(parents, p, context_count), 0)[parents]
+    below = np.maximum(1 - np.bincount(parents, lower, context_count), 0)[parents]
     alpha = 10 ** log_backoff[parents].astype(np.float64)
-    np.divide(
-        left, below, out=alpha, where=(left > 0) & (below > 0)
-    )  # both are 0 where every word follows
-    log_alpha, log_later = np.log(alpha), np.log((left + p) / (below + lower))
-    change = p * (np.log(lower) + log_later - np.log(p)) + left * (log_later - log_alpha)
-    worth: Floats = -how_often[parents] * change
-    return worth
+    # Both are 0 where every word follows: there the weight is as it is stored.
+    np.divide(left, below, out=alpha, where=(left > 0) & (below > 0))
+    log_alpha = np.log(alpha)
+    log_new_alpha = np.log((left + p) / (below + lower))
+    change = p * (np.log(lower) + log_new_alpha - np.log(p)) + left * (log_new_alpha - log_alpha)
+    loss: Floats = -context_probability[parents] * change
+    return loss
 
 
-def _how_often(trie: Trie, probability: Floats) -> Floats:
-    """p(h) by the chain rule; a sentence starts as often as one ends."""
-    start, end, _ = trie.special
+def _joint_probabilities(trie: Trie, probability: Floats) -> Floats:
+    """Return p(h) of all nodes by the chain rule; a sentence starts as often as one ends."""
     joint = probability.copy()
-    joint[1 + start] = joint[1 + end]
+    joint[1 + trie.special.start] = joint[1 + trie.special.end]
     for order in range(2, trie.order + 1):
         nodes = trie.nodes(order)
         joint[nodes] *= joint[trie.parents[nodes]]
     return joint
 
 
-def _with_needed(trie: Trie, worth: Floats) -> Floats:
-    """At least what the n-grams are worth that need it as their context or suffix."""
+def _raise_to_dependents(trie: Trie, worth: Floats) -> Floats:
+    """Raise each worth to that of the n-grams that need it as their context or suffix, in place."""
     for order in range(trie.order, 2, -1):
         nodes = trie.nodes(order)
         np.maximum.at(worth, trie.parents[nodes], worth[nodes])
@@ -103,172 +131,192 @@ def _with_needed(trie: Trie, worth: Floats) -> Floats:
     return worth
 
 
-DIGIT = 16  # bits of a number that are counted together
-HIGHEST = np.uint64(1 << 63)
-
-Numbers = Callable[[], Iterator[Hashes]]  # some at a time, as often as one asks
+# --- All n-grams of a text, on disk ---
 
 
 @dataclass(frozen=True, eq=False)
-class Pruning:
-    """What the n-grams of a text are worth, and models of those that are worth most."""
+class TextPruner:
+    """Builds models of a text with the n-grams that are worth most."""
 
-    text: Counts
+    counts: NgramCounts
 
-    def model(self, size: int | None) -> Trie:
-        """With at most so many n-grams, or with all."""
-        if size is None or size >= self.text.size:
-            return kneser_ney(self.text)
-        masks = self.kept(size)
-        made = kneser_ney(self.text, masks)
+    def build_model(self, size: int | None) -> Trie:
+        """Return the model with at most so many n-grams, or with all."""
+        if size is None or size >= self.counts.size:
+            return estimate_kneser_ney(self.counts)
+        masks = self.select(size)
+        trie = estimate_kneser_ney(self.counts, masks)
         for mask in masks:
             mask.remove()
-        return made
+        return trie
 
-    def kept(self, size: int) -> list[SpillableColumn]:
-        """Which n-grams of each order are among the `size`, of all orders together, that are worth most.
+    def select(self, size: int) -> list[SpillableColumn]:
+        """Return a mask for each order: the n-grams that are worth most.
 
-        All words are, and `size` is more than that and less than all.
+        Args:
+            size: How many n-grams, of all orders together, stay: more than the words, which all
+                do, and fewer than there are.
         """
-        text, wanted = self.text, size - len(self.text.words)
-        least, of_equal = _least_of_most(self._numbers, wanted)
-        words = text.column(np.bool_)
-        words.add(np.ones(len(text.words), np.bool_))
-        found = [words]
+        counts = self.counts
+        threshold, equal_left = _find_threshold(self._sortable_worth, size - len(counts.words))
+        word_mask = counts.new_column(np.bool_)
+        word_mask.add(np.ones(len(counts.words), np.bool_))
+        masks = [word_mask]
         for column in self.worth:
-            mask = text.column(np.bool_)
-            for numbers in map(_sortable, column.spans(text.rows)):
-                equal = numbers == least
-                mask.add((numbers > least) | (equal & (np.cumsum(equal) <= of_equal)))
-                of_equal -= min(of_equal, int(equal.sum()))
-            found.append(mask)
-        return found
-
-    def _numbers(self) -> Iterator[Hashes]:
-        """What n-grams are worth, as whole numbers that sort as it does."""
-        return (_sortable(part) for column in self.worth for part in column.spans(self.text.rows))
+            mask = counts.new_column(np.bool_)
+            for batch in map(_to_sortable, column.spans(counts.batch_rows)):
+                is_equal = batch == threshold
+                mask.add((batch > threshold) | (is_equal & (np.cumsum(is_equal) <= equal_left)))
+                equal_left -= min(equal_left, int(is_equal.sum()))
+            masks.append(mask)
+        return masks
 
     @cached_property
     def worth(self) -> list[SpillableColumn]:
-        """What the n-grams of each order from 2 are worth, and what any is that needs them."""
-        found = self._alone
-        for order in range(self.text.order, 2, -1):
-            found[order - 3] = self._with_needed(order, found[order - 3], found[order - 2])
-        return found
+        """What the n-grams of each order from 2 are worth, or those that need them."""
+        columns = self._compute_own_worth()
+        for order in range(self.counts.order, 2, -1):
+            columns[order - 3] = self._raise_to_longer(
+                order, columns[order - 3], columns[order - 2]
+            )
+        return columns
 
-    @property
-    def _alone(self) -> list[SpillableColumn]:
-        """The relative entropy that is lost without each n-gram."""
-        text = self.text
-        model = self._judging_model
-        found: list[SpillableColumn] = []
-        how_often = self._words_joint(model)
-        for order in range(2, text.order + 1):
-            worth, joint = text.column(np.float64), text.column(np.float64)
-            below = text.of_suffixes(order, model.probability[order - 2])
-            for block, lower in zip(text.blocks(order), below, strict=True):
-                p = _stored(model, order, model.probability[order - 1].read(*block.nodes))
-                log_backoff = np.log10(model.weight[order - 2].read(*block.contexts)).astype(
-                    np.float32
+    def _sortable_worth(self) -> Iterator[Hashes]:
+        for column in self.worth:
+            yield from map(_to_sortable, column.spans(self.counts.batch_rows))
+
+    def _compute_own_worth(self) -> list[SpillableColumn]:
+        """Return the relative entropy that is lost without each n-gram."""
+        counts = self.counts
+        model = self._estimate_judging_model()
+        columns: list[SpillableColumn] = []
+        context_joint = self._word_joint(model)
+        for order in range(2, counts.order + 1):
+            worth = counts.new_column(np.float64)
+            joint = counts.new_column(np.float64)
+            lower_batches = counts.lookup_at_suffixes(order, model.probability[order - 2])
+            for block, lower in zip(counts.blocks(order), lower_batches, strict=True):
+                probability = _round_to_stored(
+                    model, order, model.probability[order - 1].read(*block.nodes)
                 )
-                parents, before = block.parents, how_often.read(*block.contexts)
+                backoff = model.backoff[order - 2].read(*block.contexts)
+                context_probability = context_joint.read(*block.contexts)
+                parents = block.parents
                 worth.add(
-                    entropy_lost(parents, p, _stored(model, order, lower), log_backoff, before)
+                    entropy_loss(
+                        parents,
+                        probability,
+                        _round_to_stored(model, order, lower),
+                        np.log10(backoff).astype(np.float32),
+                        context_probability,
+                    )
                 )
-                joint.add(p * before[parents])
-            how_often.remove()
-            found.append(worth)
-            how_often = joint
-        how_often.remove()
+                joint.add(probability * context_probability[parents])
+            context_joint.remove()
+            columns.append(worth)
+            context_joint = joint
+        context_joint.remove()
         model.remove()
-        return found
+        return columns
 
-    @property
-    def _judging_model(self) -> Estimate:
-        """The model of the text whose lower orders count everything."""
-        text, words = self.text, self.text.column(np.int64)
-        counts = text.levels[0].counts.read(0, len(text.words))
-        counts[text.start] = 0  # never predicted
-        words.add(counts)
-        whole = [words, *(level.counts for level in text.levels[1:])]
-        estimate = estimated(
-            text, whole, [discounts_of(column.spans(text.rows)) for column in whole]
-        )
+    def _estimate_judging_model(self) -> KneserNeyEstimate:
+        """Return the model of the text whose lower orders count everything."""
+        counts = self.counts
+        word_counts = counts.levels[0].counts.read(0, len(counts.words))
+        word_counts[counts.start_word] = 0  # never predicted
+        words = counts.new_column(np.int64)
+        words.add(word_counts)
+        columns = [words, *(level.counts for level in counts.levels[1:])]
+        discounts = [estimate_discounts(column.spans(counts.batch_rows)) for column in columns]
+        estimate = estimate_probabilities(counts, columns, discounts)
         words.remove()
         return estimate
 
-    def _words_joint(self, model: Estimate) -> SpillableColumn:
-        """How often each word occurs; a sentence starts as often as one ends."""
-        words, column = (
-            _stored(model, 1, model.probability[0].read(0, len(self.text.words))),
-            self.text.column(float),
-        )
-        start, end, _ = find_special(self.text.words)
-        words[start] = words[end]
+    def _word_joint(self, model: KneserNeyEstimate) -> SpillableColumn:
+        """Return how often each word occurs; a sentence starts as often as one ends."""
+        word_count = len(self.counts.words)
+        words = _round_to_stored(model, 1, model.probability[0].read(0, word_count))
+        special = find_special(self.counts.words)
+        words[special.start] = words[special.end]
+        column = self.counts.new_column(float)
         column.add(words)
         return column
 
-    def _with_needed(
+    def _raise_to_longer(
         self, order: int, shorter: SpillableColumn, longer: SpillableColumn
     ) -> SpillableColumn:
-        """At least what the n-grams of the next order are worth, of which these are contexts or suffixes."""
-        text = self.text
-        by_context = text.column(np.float64)
-        for block in text.blocks(order):
-            most = shorter.read(*block.contexts)
-            np.maximum.at(most, block.parents, longer.read(*block.nodes))
-            by_context.add(most)
+        """Raise each worth to that of the n-grams of an order that need it.
+
+        Args:
+            order: The order of the longer n-grams.
+            shorter: What those of the order below are worth; the column is removed.
+            longer: What those of the order are worth.
+        """
+        counts = self.counts
+        by_context = counts.new_column(np.float64)
+        for block in counts.blocks(order):
+            worth = shorter.read(*block.contexts)
+            np.maximum.at(worth, block.parents, longer.read(*block.nodes))
+            by_context.add(worth)
         shorter.remove()
-        found, first = text.column(np.float64), 0
-        nothing = np.full(1, -np.inf)
-        for most in text.to_suffixes(
-            order, longer.spans(text.rows), combine=np.maximum, nothing=nothing
-        ):
-            found.add(np.maximum(most, by_context.read(first, first + most.size)))
-            first += most.size
+        raised = counts.new_column(np.float64)
+        first = 0
+        by_suffix = counts.reduce_to_suffixes(
+            order,
+            longer.spans(counts.batch_rows),
+            combine=np.maximum,
+            initial=np.full(1, -np.inf),
+        )
+        for batch in by_suffix:
+            raised.add(np.maximum(batch, by_context.read(first, first + batch.size)))
+            first += batch.size
         by_context.remove()
-        return found
+        return raised
 
 
-def _stored(model: Estimate, order: int, probability: Floats) -> Floats:
-    """Probabilities as a model has them, who keeps their logarithms."""
-    stored: Floats = 10 ** model.logs(order, probability).astype(np.float64)
+def _round_to_stored(model: KneserNeyEstimate, order: int, probability: Floats) -> Floats:
+    """Return the probabilities that a model's stored logarithms stand for."""
+    stored: Floats = 10 ** model.to_log10(order, probability).astype(np.float64)
     return stored
 
 
-def _sortable(values: Floats) -> Hashes:
-    """Whole numbers that sort as these do.
+# --- The threshold, without sorting all ---
 
-    >>> _sortable(np.array([-1.0, -0.0, 0.0, 2.5])).argsort(kind="stable").tolist()
+DIGIT_BITS = 16  # bits of an integer that are counted together
+SIGN_BIT = np.uint64(1 << 63)
+
+Batches = Callable[[], Iterator[Hashes]]  # all integers, some at a time; may be called again
+
+
+def _to_sortable(values: Floats) -> Hashes:
+    """Return integers that sort as these floats do.
+
+    >>> _to_sortable(np.array([-1.0, -0.0, 0.0, 2.5])).argsort(kind="stable").tolist()
     [0, 1, 2, 3]
-    >>> len(set(_sortable(np.array([-0.0, 0.0]))))
+    >>> len(set(_to_sortable(np.array([-0.0, 0.0]))))
     1
     """
     bits = (values + 0.0).view(np.uint64)
-    sortable: Hashes = np.where(bits & HIGHEST, ~bits, bits | HIGHEST)
+    sortable: Hashes = np.where(bits & SIGN_BIT, ~bits, bits | SIGN_BIT)
     return sortable
 
 
-def _least_of_most(parts: Numbers, wanted: int) -> tuple[np.uint64, int]:
-    """The least of the `wanted` largest numbers, and how many of those that equal it are among them.
+def _find_threshold(batches: Batches, count: int) -> tuple[np.uint64, int]:
+    """Return the least of the `count` largest integers, and how many equal to it are among them.
 
-    Digit by digit, the highest first: of each, how many numbers have it that agree in those before.
+    Digit by digit, the highest first: how many integers have each digit, of those that agree in the
+    digits before.
     """
-    found = np.uint64(0)
-    for shift in range(64 - DIGIT, -1, -DIGIT):
-        sizes = np.zeros(1 << DIGIT, np.int64)
-        for numbers in parts():
-            known = (
-                numbers
-                if shift == 64 - DIGIT
-                else numbers[numbers >> np.uint64(shift + DIGIT) == found]
-            )
-            sizes += np.bincount(
-                (known >> np.uint64(shift)).astype(np.int64) & ((1 << DIGIT) - 1),
-                minlength=1 << DIGIT,
-            )
-        reached = np.cumsum(sizes[::-1])[::-1]  # how many have this digit or a higher one
-        digit = int(np.count_nonzero(reached >= wanted)) - 1
-        wanted -= int(reached[digit] - sizes[digit])
-        found = found << np.uint64(DIGIT) | np.uint64(digit)
-    return found, wanted
+    threshold = np.uint64(0)
+    for shift in range(64 - DIGIT_BITS, -1, -DIGIT_BITS):
+        sizes = np.zeros(1 << DIGIT_BITS, np.int64)
+        for batch in batches():
+            if shift < 64 - DIGIT_BITS:
+                batch = batch[batch >> np.uint64(shift + DIGIT_BITS) == threshold]  # noqa: PLW2901
+            digits = (batch >> np.uint64(shift)).astype(np.int64) & ((1 << DIGIT_BITS) - 1)
+            sizes += np.bincount(digits, minlength=1 << DIGIT_BITS)
+        at_least = np.cumsum(sizes[::-1])[::-1]  # how many have this digit or a higher one
+        digit = int(np.count_nonzero(at_least >= count)) - 1
+        count -= int(at_least[digit] - sizes[digit])
+        threshold = threshold << np.uint64(DIGIT_BITS) | np.uint64(digit)
+    return threshold, count

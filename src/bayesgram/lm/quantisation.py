@@ -1,97 +1,125 @@
-"""A smaller model: probabilities and back-off weights of n-grams as places in short lists of values.
+"""Smaller models: probabilities and backoff weights as indices into short lists of values.
 
-In:  a `Trie`, and how many bits a probability takes.   Out: a `Trie` that has the same n-grams.
-Every order from 2 on has a codebook of log10 p and one of back-off weights, where the squared error is least (Lloyd
-1982); single words stay exact, so that all of them add up to one exactly. Back-off weights are computed anew from the
-probabilities as they are stored: after a single word they are exact too, and after a longer context what all words add
-up to is off by its weight's rounding alone. They get two bits more than probabilities: a quarter of the error, for a
-bit or so an n-gram. Does not drop n-grams: see `pruning`.
+Every order from 2 on has a codebook of log10 p and one of backoff weights, for which the squared
+error is least (Lloyd 1982). Single words stay exact, so that all of them add up to one exactly.
+Backoff weights are computed anew from the probabilities as they are stored: after a single word
+they are exact too, and after a longer context the sum over all words is off by the rounding of its
+weight alone. They get two bits more than probabilities: a quarter of the error, for a bit or so an
+n-gram. No n-gram is dropped here: see `pruning`.
 """
 
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers, Singles
 from bayesgram.errors import check_int
-from bayesgram.lm.packed import EXACT, Level, as_codes
-from bayesgram.lm.trie import Trie, from_levels
+from bayesgram.lm.packed import FLOAT_BITS, LevelArrays, float_bits
+from bayesgram.lm.trie import Trie, pack_trie
 
-BITS = 8  # of a probability, as other tools have it
-FEWEST_BITS, MOST_BITS = 4, 14
-MORE_FOR_BACKOFFS = 2
-STEPS = 30  # of Lloyd's algorithm: the error no longer falls by 1%
-LEAST_LEFT = 0.5  # of what a context leaves to words that it lacks, rounding must leave so much
+DEFAULT_BITS = 8  # of a probability, as other tools have it
+MIN_BITS = 4
+MAX_BITS = 14
+EXTRA_BACKOFF_BITS = 2  # bits that a backoff weight has more than a probability
+LLOYD_STEPS = 30  # of Lloyd's algorithm: the error no longer falls by 1%
+# Rounding must leave at least this part of what a context leaves to words that it lacks; not
+# measured.
+MIN_LEFTOVER_KEPT = 0.5
 
 
-def quantised(trie: Trie, bits: int = BITS) -> Trie:
-    """The same model with rounded probabilities, in which contexts add up to one again."""
-    bits = check_int("bits", bits, FEWEST_BITS, MOST_BITS, "of a probability")
-    rounded = 10 ** trie.log_probability.astype(np.float64)
-    rounded[1 + trie.special[0]] = 0.0
+def quantise(trie: Trie, bits: int = DEFAULT_BITS) -> Trie:
+    """Return the same model with rounded probabilities, in which contexts add up to one again.
+
+    Args:
+        trie: A model with exact probabilities.
+        bits: The width of a probability, 4 to 14.
+    """
+    bits = check_int("bits", bits, MIN_BITS, MAX_BITS, "of a probability")
+    backoff_bits = bits + EXTRA_BACKOFF_BITS
+    probabilities = 10 ** trie.log_probability.astype(np.float64)
+    probabilities[1 + trie.special.start] = 0.0
     backoffs = 10 ** trie.log_backoff.astype(np.float64)
-    values, books = [as_codes(trie.log_probability[trie.nodes(1)])], []
+    probability_codes = [float_bits(trie.log_probability[trie.nodes(1)])]
+    probability_codebooks = []
     for order in range(2, trie.order + 1):
-        book = codebook(trie.log_probability[trie.nodes(order)], 1 << bits)
-        values.append(_rounded(trie, order, book, rounded, backoffs).astype(np.uint32))
-        books.append(book)
-    weights = [as_codes(np.log10(backoffs[trie.nodes(1)]).astype(np.float32))]
+        codebook = build_codebook(trie.log_probability[trie.nodes(order)], 1 << bits)
+        codes = _round_order(trie, order, codebook, probabilities, backoffs)
+        probability_codes.append(codes.astype(np.uint32))
+        probability_codebooks.append(codebook)
+    backoff_codes = [float_bits(np.log10(backoffs[trie.nodes(1)]).astype(np.float32))]
     codebooks = []
-    for order, book in enumerate(books, start=2):
-        codebooks.append(book)
+    for order, codebook in enumerate(probability_codebooks, start=2):
+        codebooks.append(codebook)
         if order < trie.order:
             logs = np.log10(backoffs[trie.nodes(order)])
-            known = _backoff_book(logs[_has_children(trie, order)], 1 << (bits + MORE_FOR_BACKOFFS))
-            weights.append(nearest(known, logs).astype(np.uint32))
-            codebooks.append(known)
-    weights.append(np.zeros(0, np.uint32))
+            backoff_codebook = _build_backoff_codebook(
+                logs[_has_children(trie, order)], 1 << backoff_bits
+            )
+            backoff_codes.append(find_nearest(backoff_codebook, logs).astype(np.uint32))
+            codebooks.append(backoff_codebook)
+    backoff_codes.append(np.zeros(0, np.uint32))
     levels = [
-        Level(
-            trie.word[trie.nodes(order)],
-            values[order - 1],
-            weights[order - 1],
-            _children(trie, order),
+        LevelArrays(
+            word=trie.word[trie.nodes(order)],
+            probabilities=probability_codes[order - 1],
+            backoffs=backoff_codes[order - 1],
+            first_child=_first_children(trie, order),
         )
         for order in range(1, trie.order + 1)
     ]
-    return from_levels(
-        trie.words, levels, np.concatenate(codebooks), (bits, bits + MORE_FOR_BACKOFFS)
-    )
+    return pack_trie(trie.words, levels, np.concatenate(codebooks), (bits, backoff_bits))
 
 
 def is_exact(trie: Trie) -> bool:
-    """Whether a model has its numbers as they were computed."""
-    return trie.layout.value_bits == EXACT
+    """Whether a model has its probabilities as they were computed."""
+    return trie.layout.probability_bits == FLOAT_BITS
 
 
-def _rounded(trie: Trie, order: int, book: Singles, rounded: Floats, backoffs: Floats) -> Integers:
-    """The places in a codebook of all n-grams of an order; and what that makes of p and of their contexts' weights.
+def _round_order(
+    trie: Trie, order: int, codebook: Singles, probabilities: Floats, backoffs: Floats
+) -> Integers:
+    """Round the probabilities of an order.
 
-    Where rounding to the nearest would leave a context too little for the words that it lacks, all are rounded down.
+    Where rounding to the nearest would leave a context too little for the words that it lacks, all
+    its probabilities are rounded down.
+
+    Args:
+        trie: The exact model.
+        order: The order.
+        codebook: Its codebook.
+        probabilities: Of all nodes; those of the order are set to the rounded ones.
+        backoffs: Of all contexts; the weights of the order below are set to what this makes of
+            them.
+
+    Returns:
+        The codes of all n-grams of the order.
     """
-    nodes, contexts = trie.nodes(order), trie.nodes(order - 1)
-    size = contexts.stop - contexts.start
+    nodes = trie.nodes(order)
+    contexts = trie.nodes(order - 1)
+    context_count = contexts.stop - contexts.start
     parents = trie.parents[nodes] - contexts.start
     logs = trie.log_probability[nodes]
-    left = 1 - np.bincount(parents, 10 ** logs.astype(np.float64), size)
-    codes = nearest(book, logs)
-    values = 10 ** book.astype(np.float64)
-    short = 1 - np.bincount(parents, values[codes], size) < LEAST_LEFT * left
-    codes[short[parents]] = np.searchsorted(book, logs[short[parents]], side="right") - 1
-    rounded[nodes] = values[codes]
-    remaining = 1 - np.bincount(parents, values[codes], size)
-    below = 1 - np.bincount(parents, rounded[trie.suffix[nodes]], size)
-    possible = (np.bincount(parents, minlength=size) > 0) & (remaining > 0) & (below > 0)
-    backoffs[contexts][possible] = remaining[possible] / below[possible]
+    left = 1 - np.bincount(parents, 10 ** logs.astype(np.float64), context_count)
+    codes = find_nearest(codebook, logs)
+    values = 10 ** codebook.astype(np.float64)
+    rounded_left = 1 - np.bincount(parents, values[codes], context_count)
+    rounds_down = (rounded_left < MIN_LEFTOVER_KEPT * left)[parents]
+    codes[rounds_down] = np.searchsorted(codebook, logs[rounds_down], side="right") - 1
+    probabilities[nodes] = values[codes]
+    left = 1 - np.bincount(parents, values[codes], context_count)
+    left_below = 1 - np.bincount(parents, probabilities[trie.suffix[nodes]], context_count)
+    has_children = np.bincount(parents, minlength=context_count) > 0
+    has_weight = has_children & (left > 0) & (left_below > 0)
+    backoffs[contexts][has_weight] = left[has_weight] / left_below[has_weight]
     return codes
 
 
 def _has_children(trie: Trie, order: int) -> Bools:
     nodes = trie.nodes(order)
-    found: Bools = trie.first_child[nodes.start + 1 : nodes.stop + 1] > trie.first_child[nodes]
-    return found
+    mask: Bools = trie.first_child[nodes.start + 1 : nodes.stop + 1] > trie.first_child[nodes]
+    return mask
 
 
-def _children(trie: Trie, order: int) -> Integers:
-    """Where the children of an order begin among the next, and where the last ones end."""
+def _first_children(trie: Trie, order: int) -> Integers:
+    """Return where the children of an order begin in the next, and where the last ones end."""
     if order == trie.order:
         return np.zeros(0, np.int64)
     nodes = trie.nodes(order)
@@ -101,31 +129,34 @@ def _children(trie: Trie, order: int) -> Integers:
     return children
 
 
-def codebook(values: Floats | Singles, size: int) -> Singles:
-    """As many values, ascending, as all others are near; the least of all is one, so that any can be rounded down.
+# --- Codebooks ---
 
-    >>> codebook(np.array([-3.0, -1.0, -1.0]), 4).tolist()
+
+def build_codebook(values: Floats | Singles, size: int) -> Singles:
+    """Return `size` ascending values that all given ones are near.
+
+    The least of all is one of them, so that any value can be rounded down.
+
+    >>> build_codebook(np.array([-3.0, -1.0, -1.0]), 4).tolist()
     [-3.0, -1.0, -1.0, -1.0]
     """
     ordered = np.sort(values.astype(np.float64))
-    distinct = np.unique(ordered)
-    if distinct.size > size:
-        distinct = _lloyd(ordered, size)
-    if not distinct.size:
-        distinct = np.zeros(1)
-    return np.concatenate([distinct, np.repeat(distinct[-1:], size - distinct.size)]).astype(
-        np.float32
-    )
+    centres = np.unique(ordered)
+    if centres.size > size:
+        centres = _run_lloyd(ordered, size)
+    if not centres.size:
+        centres = np.zeros(1)
+    padding = np.repeat(centres[-1:], size - centres.size)
+    return np.concatenate([centres, padding]).astype(np.float32)
 
 
-def _lloyd(ordered: Floats, size: int) -> Floats:
-    """Means of runs of ascending values: each value is nearest to the mean of its own run."""
+def _run_lloyd(ordered: Floats, size: int) -> Floats:
+    """Return the means of runs of ascending values, each nearest to the mean of its own run."""
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
-    even = size // 2
-    centres = np.sort(
-        np.append(np.linspace(ordered[0], ordered[-1], even), _quantiles(ordered, size - even))
-    )
-    for _ in range(STEPS):
+    even_count = size // 2
+    evenly_spaced = np.linspace(ordered[0], ordered[-1], even_count)
+    centres = np.sort(np.append(evenly_spaced, _quantiles(ordered, size - even_count)))
+    for _ in range(LLOYD_STEPS):
         cuts = np.searchsorted(ordered, (centres[1:] + centres[:-1]) / 2)
         bounds = np.concatenate([[0], cuts, [ordered.size]])
         counts = np.diff(bounds)
@@ -138,12 +169,12 @@ def _quantiles(ordered: Floats, size: int) -> Floats:
     return ordered[(np.arange(size) * 2 + 1) * ordered.size // (2 * size)]
 
 
-def _backoff_book(logs: Floats, size: int) -> Singles:
-    """A codebook in which 0 is exact: the weight of a context that has no n-grams."""
-    return np.sort(np.append(codebook(logs, size - 1), np.float32(0)))
+def _build_backoff_codebook(logs: Floats, size: int) -> Singles:
+    """Return a codebook in which 0 is exact: the weight of a context that has no n-grams."""
+    return np.sort(np.append(build_codebook(logs, size - 1), np.float32(0)))
 
 
-def nearest(book: Singles, values: Floats | Singles) -> Integers:
-    """Where the nearest value stands in a codebook."""
-    exact = book.astype(np.float64)
+def find_nearest(codebook: Singles, values: Floats | Singles) -> Integers:
+    """Return the index of the nearest value of a codebook."""
+    exact = codebook.astype(np.float64)
     return np.searchsorted((exact[1:] + exact[:-1]) / 2, values).astype(np.int64)

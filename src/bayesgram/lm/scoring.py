@@ -1,8 +1,9 @@
-"""Anything that gives probabilities of the next word, and what can be asked of it.
+"""Scorers: anything that gives probabilities of the next word, and what can be asked of it.
 
-In:  a `Scorer`: a list of words, and log p of each of them after a context.   Out: perplexity, next words.
-A context is the words of a sentence so far; every sentence begins afresh. The list may have <unk>, which stands for all
-words that are not in it, and </s>, the end of a sentence; what it lacks is not predicted. Does not train anything.
+A `Scorer` is a list of words, and log p of each of them after a context. A context is the words of
+a sentence so far; every sentence begins afresh. The list may have <unk>, which stands for all words
+that are not in it, and </s>, the end of a sentence; what it lacks is not predicted. Nothing is
+trained here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,14 +15,15 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, check_int
-from bayesgram.lm.language_model import MOST_PREDICTIONS, LanguageModel, Prediction
+from bayesgram.lm.language_model import MAX_PREDICTIONS, LanguageModel, Prediction
 from bayesgram.lm.trie import UNKNOWN
 from bayesgram.releases.provenance import Ingredient
 from bayesgram.text.ngrams import END, START
 from bayesgram.text.tokenizer import Tokenizer
 
-MOST_CELLS = 1 << 24  # of an array contexts × words: 128 MB
-TOLERANCE = 1e-3  # of a sum of probabilities: 32-bit scorers of many words stay well below
+MAX_CELLS = 1 << 24  # of an array contexts × words: 128 MB
+# How far log Σ p may be from 0: 32-bit scorers of many words stay well below.
+SUM_TOLERANCE = 1e-3
 
 Context = Sequence[str]
 
@@ -34,12 +36,12 @@ class Scorer(Protocol):
         """What is predicted, each once; perhaps with <unk> and </s>."""
 
     def log_probabilities(self, contexts: Sequence[Context]) -> Floats:
-        """Natural logarithms of p, contexts × words; each row is a distribution."""
+        """Return natural logarithms of p, contexts × words; each row is a distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelScorer:
-    """A back-off model as a scorer: all its words but <s>.
+    """A backoff model as a scorer: all its words but <s>.
 
     >>> import pyarrow as pa
     >>> scorer = ModelScorer(LanguageModel.from_counts(pa.array(["red fish", "blue fish"]), [3, 1]))
@@ -59,22 +61,20 @@ class ModelScorer:
     @cached_property
     def words(self) -> list[str]:
         """What the model can predict."""
-        return [
-            word
-            for word in (each.decode() for each in self.model.trie.words.all())
-            if word != START
-        ]
+        words = [word.decode() for word in self.model.trie.words.to_list()]
+        return [word for word in words if word != START]
 
     def log_probabilities(self, contexts: Sequence[Context]) -> Floats:
-        """The logarithms of p of every word after each context."""
-        start = self.model.trie.special[0]
+        """Return the logarithms of p of every word after each context."""
+        start = self.model.trie.special.start
         rows = [
-            np.delete(self._after(self.model.state_after(context)), start) for context in contexts
+            np.delete(self._log_probabilities_after(self.model.find_state(context)), start)
+            for context in contexts
         ]
         return np.array(rows, np.float64).reshape(len(contexts), len(self.words))
 
-    def _after(self, state: int) -> Floats:
-        """From the shortest context to the longest: back-off weights, then what the context lists itself."""
+    def _log_probabilities_after(self, state: int) -> Floats:
+        """From the shortest context to the longest: backoff weights, then what it lists itself."""
         trie = self.model.trie
         nodes = [state]
         while nodes[-1]:
@@ -88,46 +88,70 @@ class ModelScorer:
         return logs
 
 
+# --- What a text asks a scorer to predict ---
+
+
 @dataclass(frozen=True, eq=False)
-class Events:
-    """What a text asks a scorer to predict: contexts, each once, and which word followed which of them."""
+class PredictionEvents:
+    """The predictions that texts ask for: contexts, each once, and the words that followed them."""
 
     contexts: list[tuple[str, ...]]
-    which: Integers  # the context of each prediction, in ascending order
-    targets: Integers  # the number of the word that followed
+    context_index: Integers  # the context of each prediction, in ascending order
+    targets: Integers  # the index of the word that followed
 
 
-def positions(words: Sequence[str]) -> dict[str, int]:
-    """The number of each word of a scorer."""
-    found = {word: number for number, word in enumerate(words)}
-    if len(found) != len(words) or not found:
+def index_words(words: Sequence[str]) -> dict[str, int]:
+    """Return the index of each word of a scorer.
+
+    Raises:
+        UsageError: If a word comes twice, or there is none.
+    """
+    index = {word: at for at, word in enumerate(words)}
+    if len(index) != len(words) or not index:
         raise UsageError(
-            f"words: {len(words)} words, {len(found)} of them distinct; a scorer has each once, and some."
+            f"words: {len(words)} words, {len(index)} of them distinct;"
+            " a scorer has each once, and some."
         )
-    return found
+    return index
 
 
-def events(words: Sequence[str], tokenizer: Tokenizer, texts: str | Iterable[str]) -> Events:
-    """The predictions that texts ask for; a word that is not in the list is <unk>, or none where there is no <unk>."""
-    numbers = positions(words)
-    unknown, end = numbers.get(UNKNOWN), numbers.get(END)
-    asked: dict[tuple[str, ...], list[int]] = {}
+def extract_events(
+    words: Sequence[str], tokenizer: Tokenizer, texts: str | Iterable[str]
+) -> PredictionEvents:
+    """Return the predictions that texts ask for.
+
+    Args:
+        words: The words of a scorer. One that is not among them is <unk>, or is not predicted where
+            there is no <unk>.
+        tokenizer: How texts are cut.
+        texts: The texts.
+
+    Raises:
+        UsageError: If there is nothing to predict.
+    """
+    index = index_words(words)
+    unknown = index.get(UNKNOWN)
+    end = index.get(END)
+    targets_by_context: dict[tuple[str, ...], list[int]] = {}
     for text in [texts] if isinstance(texts, str) else texts:
         for sentence in tokenizer.sentences(text):
-            targets = [numbers.get(word, unknown) for word in sentence]
-            for at, target in enumerate([*targets, end]):
+            sentence_targets = [index.get(word, unknown) for word in sentence]
+            for at, target in enumerate([*sentence_targets, end]):
                 if target is not None:
-                    asked.setdefault(tuple(sentence[:at]), []).append(target)
-    if not asked:
+                    targets_by_context.setdefault(tuple(sentence[:at]), []).append(target)
+    if not targets_by_context:
         raise UsageError("texts: no words in them that can be predicted; give some text.")
-    which = np.repeat(np.arange(len(asked)), [len(targets) for targets in asked.values()])
-    return Events(
-        list(asked), which, np.array([each for targets in asked.values() for each in targets])
+    sizes = [len(targets) for targets in targets_by_context.values()]
+    all_targets = [target for targets in targets_by_context.values() for target in targets]
+    return PredictionEvents(
+        contexts=list(targets_by_context),
+        context_index=np.repeat(np.arange(len(sizes)), sizes),
+        targets=np.array(all_targets),
     )
 
 
-class Scored(NamedTuple):
-    """Some of the predictions that are asked for."""
+class ScoredBatch(NamedTuple):
+    """Some predictions, scored."""
 
     contexts: list[tuple[str, ...]]
     logs: Floats  # log p, contexts × words
@@ -135,71 +159,85 @@ class Scored(NamedTuple):
     targets: Integers  # and the word that followed
 
     @property
-    def of_targets(self) -> Floats:
-        """What followed, by log p."""
-        found: Floats = self.logs[self.rows, self.targets]
-        return found
+    def target_logs(self) -> Floats:
+        """Log p of what followed."""
+        logs: Floats = self.logs[self.rows, self.targets]
+        return logs
 
 
-def scored(scorer: Scorer, asked: Events) -> Iterator[Scored]:
-    """What a scorer says to each prediction, batch by batch."""
-    size = max(1, MOST_CELLS // len(scorer.words))
-    for first in range(0, len(asked.contexts), size):
-        some = asked.contexts[first : first + size]
-        low, high = np.searchsorted(asked.which, [first, first + size])
-        yield Scored(
-            some, checked_logs(scorer, some), asked.which[low:high] - first, asked.targets[low:high]
+def score_events(scorer: Scorer, events: PredictionEvents) -> Iterator[ScoredBatch]:
+    """Score all predictions, batch by batch."""
+    batch_size = max(1, MAX_CELLS // len(scorer.words))
+    for first in range(0, len(events.contexts), batch_size):
+        contexts = events.contexts[first : first + batch_size]
+        low, high = np.searchsorted(events.context_index, [first, first + batch_size])
+        yield ScoredBatch(
+            contexts=contexts,
+            logs=score_contexts(scorer, contexts),
+            rows=events.context_index[low:high] - first,
+            targets=events.targets[low:high],
         )
 
 
-def checked_logs(scorer: Scorer, contexts: Sequence[Context]) -> Floats:
-    """What a scorer says, if each row is a distribution; then its sum is made exactly one."""
+def score_contexts(scorer: Scorer, contexts: Sequence[Context]) -> Floats:
+    """Return a scorer's log p after contexts, checked and normalised to add up to one.
+
+    Raises:
+        BayesgramError: If the array has another shape, or rows are no distributions.
+    """
     logs = np.asarray(scorer.log_probabilities(contexts), np.float64)
-    if logs.shape != (len(contexts), len(scorer.words)):
+    shape = (len(contexts), len(scorer.words))
+    if logs.shape != shape:
         raise BayesgramError(
-            f"the scorer gave an array of {logs.shape}; it is contexts × words, {(len(contexts), len(scorer.words))}."
+            f"the scorer gave an array of {logs.shape}; it is contexts × words, {shape}."
         )
     sums = log_sums(logs)
-    if not (np.abs(sums) < TOLERANCE).all():  # also refuses NaN
+    if not (np.abs(sums) < SUM_TOLERANCE).all():  # also refuses NaN
         worst = float(np.exp(sums[np.argmax(np.where(np.isfinite(sums), np.abs(sums), np.inf))]))
         raise BayesgramError(
-            f"the scorer's probabilities add up to {worst:g} after a context, and must to 1: give natural logarithms of"
-            " probabilities, not logits."
+            f"the scorer's probabilities add up to {worst:g} after a context, and must to 1:"
+            " give natural logarithms of probabilities, not logits."
         )
     normalised: Floats = logs - sums[:, None]
     return normalised
 
 
 def log_sums(logs: Floats) -> Floats:
-    """For each row log Σ exp; −∞ is a probability of 0."""
+    """Return log Σ exp of each row; −∞ is a probability of 0."""
     if not logs.size:
         return np.zeros(len(logs))
-    most = logs.max(axis=1)
-    shift = np.where(np.isfinite(most), most, 0.0)
-    with np.errstate(
-        over="ignore", divide="ignore", invalid="ignore"
-    ):  # of a scorer that gives no distribution
+    largest = logs.max(axis=1)
+    shift = np.where(np.isfinite(largest), largest, 0.0)
+    # A scorer may give no distribution, which is refused later.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         sums: Floats = shift + np.log(np.exp(logs - shift[:, None]).sum(axis=1))
     return sums
 
 
+# --- Perplexity and next words ---
+
+
 def perplexity(scorer: Scorer, tokenizer: Tokenizer, texts: str | Iterable[str]) -> float:
-    """Perplexity: e to the mean −log p of all words and sentence ends of texts that the scorer predicts.
+    """Return e to the mean −log p of all words and sentence ends of texts that a scorer predicts.
 
-    Words that the scorer lacks are <unk> to it; where it has none, they are left out: compare scorers of equal words.
+    Words that the scorer lacks are <unk> to it; where it has no <unk>, they are left out: compare
+    scorers of equal words.
     """
-    asked = events(scorer.words, tokenizer, texts)
-    total = sum(float(batch.of_targets.sum()) for batch in scored(scorer, asked))
-    return float(np.exp(-total / asked.targets.size))
+    events = extract_events(scorer.words, tokenizer, texts)
+    total = sum(float(batch.target_logs.sum()) for batch in score_events(scorer, events))
+    return float(np.exp(-total / events.targets.size))
 
 
-def best_words(scorer: Scorer, context: Context, k: int) -> list[Prediction]:
-    """The k likeliest next words; <unk>, <s> and </s> are none. Of equal ones, the first in the list."""
-    how_many = check_int("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
-    likely = np.exp(checked_logs(scorer, [context])[0])
-    shown = np.flatnonzero(_is_word(scorer.words))
-    best = shown[np.argsort(-likely[shown], kind="stable")][:how_many]
-    return [Prediction(scorer.words[number], float(likely[number])) for number in best.tolist()]
+def predict_words(scorer: Scorer, context: Context, k: int) -> list[Prediction]:
+    """Return the k likeliest next words; <unk>, <s> and </s> are none.
+
+    Of equal ones, the first in the list of words.
+    """
+    k = check_int("k", k, 1, MAX_PREDICTIONS, "the number of predictions")
+    probabilities = np.exp(score_contexts(scorer, [context])[0])
+    candidates = np.flatnonzero(_is_word(scorer.words))
+    best = candidates[np.argsort(-probabilities[candidates], kind="stable")][:k]
+    return [Prediction(scorer.words[at], float(probabilities[at])) for at in best.tolist()]
 
 
 def _is_word(words: Sequence[str]) -> Bools:

@@ -1,30 +1,62 @@
-"""A back-off model: the words, and a trie of n-grams that is searched, scored and asked for the best.
+"""A backoff model as a trie of n-grams: its nodes, and what can be asked of it.
 
-Node 0 is the root, nodes 1 to V are the words in byte order, then come the n-grams of order 2, 3, ... The children of a
-node (its context and one word more) stand together, sorted by word; `suffix` leads from an n-gram to the same one
-without its first word, which is where back-off goes. What is kept, in memory and on disk, is `packed`; the arrays that
-whoever computes with a model wants (`word`, `log_probability`, `suffix`, ...) are made when they are asked for.
-Does not know where the probabilities come from: see `estimate`.
+Node 0 is the root, nodes 1 to V are the words in byte order, then come the n-grams of order 2, 3, …
+The children of a node (its context and one word more) stand together, sorted by word. The suffix of
+an n-gram is the same without its first word, which is where backoff goes. A state is the node of
+the longest context that a text ends with.
+
+What is kept, in memory and on disk, are the packed arrays (`packed`); plain arrays of all nodes
+(`word`, `log_probability`, `suffix`, …) are made when they are first needed. Where the
+probabilities come from is not known here: see `estimate` and `kneser_ney`.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesgram.arrays import Bytes, Floats, Ids, Integers, Singles
 from bayesgram.errors import BayesgramError
 from bayesgram.lm import packed, search
-from bayesgram.lm.packed import EXACT, Codes, Layout, Level, Packed, Words, as_codes
+from bayesgram.lm.packed import (
+    FLOAT_BITS,
+    Codes,
+    Layout,
+    LevelArrays,
+    PackedTrie,
+    Words,
+    float_bits,
+)
 from bayesgram.text.ngrams import END, START
 
 UNKNOWN = "<unk>"
-TOLERANCE = 1e-4  # of a context's sum: seven digits, as other tools write them, stay well below
-NEVER = -99.0  # log10 of what is given, never predicted: <s>
-MOST_NODES = 2**31 - 2
-LIKELIEST = 64  # children of a large context whose rank is kept
-RANKED = 4096  # words whose rank is kept: more than are ever looked through, but for odd models
+LOG_NEVER = -99.0  # log10 p of <s>, which is given and never predicted, as ARPA files write it
+# How far the probabilities after a context may be from adding up to one. Seven digits, as other
+# tools write them, stay well below.
+SUM_TOLERANCE = 1e-4
+MAX_NODES = 2**31 - 2  # a node is a 32-bit integer
+# Likeliest children that are kept of a large context (see `search.LARGE_CONTEXT`); not measured.
+LIKELIEST_CHILDREN = 64
+# Likeliest words that are kept: more than are ever looked through, except in odd models.
+LIKELIEST_WORDS = 4096
+
+
+class SpecialWords(NamedTuple):
+    """The ids of <s>, </s> and <unk>; −1 where a list of words lacks one."""
+
+    start: int
+    end: int
+    unknown: int
+
+
+def find_special(words: Words) -> SpecialWords:
+    """Return the ids of <s>, </s> and <unk>."""
+    return SpecialWords(
+        start=words.find_one(START.encode()),
+        end=words.find_one(END.encode()),
+        unknown=words.find_one(UNKNOWN.encode()),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,76 +70,124 @@ class Trie:
     codebooks: Singles
 
     def __post_init__(self) -> None:
+        # Kernels are compiled once, for arrays in memory and for mapped ones alike.
         for array in (self.records, self.bases, self.codebooks, self.words.data, self.words.ends):
-            array.setflags(
-                write=False
-            )  # kernels are compiled once, for arrays in memory and mapped ones alike
+            array.setflags(write=False)
 
     def __reduce__(self) -> tuple[type["Trie"], tuple[Any, ...]]:
-        """What travels to another process: no more than it is made of, and made there as it is here."""
+        """Pickle no more than the fields: what is cached is made again in the other process."""
         return Trie, (self.words, self.layout, self.records, self.bases, self.codebooks)
 
-    @cached_property
-    def searched(self) -> Packed:
-        """What kernels search."""
-        found = Packed(
-            self.level_starts,
-            self.layout.rows(),
-            self.records,
-            self.bases,
-            self.codebooks,
-            np.array(self.special, np.int32),
-            self.ranked,
-            np.zeros(0, np.int32),
-            np.zeros((0, LIKELIEST), np.int32),
-        )
-        return _read_only(found)
+    # --- Asking ---
+
+    def find_state(self, words: Ids) -> int:
+        """Return the node of the longest context that these words end with."""
+        return int(search.find_state(words, self.for_scoring))
+
+    def score(self, stream: Ids) -> tuple[Floats, Ids, Ids]:
+        """Score a stream of sentences as word ids; −1 ends a sentence, and there </s> is predicted.
+
+        Returns:
+            For everything in the stream: log10 p, the order of the n-gram that was used, and the
+            state before it.
+        """
+        scores: tuple[Floats, Ids, Ids] = search.score_stream(stream, self.for_scoring)
+        return scores
+
+    def predict(
+        self, state: int, k: int, id_range: tuple[int, int] | None = None
+    ) -> tuple[Ids, Floats]:
+        """Return the likeliest next words after a context, best first, and their log10 p.
+
+        Args:
+            state: The node of the context.
+            k: How many words at most.
+            id_range: The ids to choose from, or None for all. <s>, </s> and <unk> are never chosen.
+        """
+        low, high = id_range or (0, len(self.words))
+        words, scores = search.predict_words(state, k, low, high, self.for_prediction)
+        count = int((words >= 0).sum())
+        return words[:count], scores[:count]
+
+    # --- Arrays for kernels ---
 
     @cached_property
-    def suggested(self) -> Packed:
-        """The same with the likeliest words after contexts that have many: found once, some bytes a context."""
-        rows = self.layout.rows()
-        rows.setflags(write=False)
-        large, likeliest = [], [np.zeros((0, LIKELIEST), np.int32)]
-        for order, place, first, last in search.large_contexts(self.searched).tolist():
-            values = packed.unpack_values(
-                rows[order + 1], first, last, self.records, self.codebooks
+    def for_scoring(self) -> PackedTrie:
+        """The arrays that scoring searches."""
+        return _make_read_only(
+            PackedTrie(
+                level_starts=self.level_starts,
+                layout=self.layout.table(),
+                records=self.records,
+                bases=self.bases,
+                codebooks=self.codebooks,
+                special=np.array(self.special, np.int32),
+                likeliest_words=self.likeliest_words,
+                large_contexts=np.zeros(0, np.int32),
+                likeliest_children=np.zeros((0, LIKELIEST_CHILDREN), np.int32),
             )
-            large.append(int(self.level_starts[order]) + place)
-            likeliest.append(first + _likeliest(values, LIKELIEST)[None])
-        found = self.searched._replace(
-            large=np.array(large, np.int32), likeliest=np.concatenate(likeliest)
         )
-        return _read_only(found)
+
+    @cached_property
+    def for_prediction(self) -> PackedTrie:
+        """The same arrays, with the likeliest words after contexts that have many."""
+        table = self.layout.table()
+        nodes = []
+        likeliest = [np.zeros((0, LIKELIEST_CHILDREN), np.int32)]
+        for order, place, first, last in search.find_large_contexts(self.for_scoring).tolist():
+            logs = packed.unpack_probabilities(
+                table[order + 1], first, last, self.records, self.codebooks
+            )
+            nodes.append(int(self.level_starts[order]) + place)
+            likeliest.append(first + _find_largest(logs, LIKELIEST_CHILDREN)[None])
+        return _make_read_only(
+            self.for_scoring._replace(
+                large_contexts=np.array(nodes, np.int32),
+                likeliest_children=np.concatenate(likeliest),
+            )
+        )
+
+    @cached_property
+    def likeliest_words(self) -> Ids:
+        """The likeliest single words, best first, of equal ones the first in byte order."""
+        row, size = self._levels()[0]
+        logs = packed.unpack_probabilities(row, 0, size, self.records, self.codebooks)
+        return _find_largest(logs, LIKELIEST_WORDS)
+
+    # --- Nodes ---
 
     @property
     def order(self) -> int:
         """The number of words in the longest n-grams."""
         return self.layout.order
 
-    @property
-    def contexts(self) -> int:
-        """How many nodes are shorter than the longest n-grams."""
-        return int(self.level_starts[-2])
+    @cached_property
+    def special(self) -> SpecialWords:
+        """The ids of <s>, </s> and <unk>."""
+        return find_special(self.words)
 
     @cached_property
     def level_starts(self) -> Integers:
-        """Nodes of order k: level_starts[k] to level_starts[k + 1]; order 0 is the root."""
+        """Where the nodes of each order begin; order 0 is the root. The last is their end."""
         return self.layout.level_starts
 
+    @property
+    def context_count(self) -> int:
+        """How many nodes are shorter than the longest n-grams, and so may be contexts."""
+        return int(self.level_starts[-2])
+
     def nodes(self, order: int) -> slice:
-        """The nodes of one order."""
+        """Return the nodes of one order."""
         return slice(int(self.level_starts[order]), int(self.level_starts[order + 1]))
 
-    @cached_property
-    def special(self) -> tuple[int, int, int]:
-        """The numbers of <s>, </s> and <unk>."""
-        return find_special(self.words)
-
-    @property
-    def start(self) -> int:
-        """The context at the beginning of a sentence."""
-        return 1 + self.special[0]
+    def ngrams(self, order: int) -> Ids:
+        """Return the n-grams of one order as rows of word ids."""
+        nodes = np.arange(self.level_starts[order], self.level_starts[order + 1])
+        columns = []
+        for _ in range(order):
+            columns.append(self.word[nodes])
+            nodes = self.parents[nodes]
+        return np.stack(columns[::-1], axis=1)
 
     @cached_property
     def word(self) -> Ids:
@@ -119,14 +199,14 @@ class Trie:
     def log_probability(self) -> Singles:
         """log10 p(last word | the words before); 0 for the root."""
         levels = [
-            packed.unpack_values(row, 0, size, self.records, self.codebooks)
+            packed.unpack_probabilities(row, 0, size, self.records, self.codebooks)
             for row, size in self._levels()
         ]
         return np.concatenate([np.zeros(1, np.float32), *levels])
 
     @cached_property
     def log_backoff(self) -> Singles:
-        """log10 of the factor on the lower order, of each node that may be a context."""
+        """log10 of the backoff weight of each node that may be a context."""
         levels = [
             packed.unpack_backoffs(row, size, self.records, self.codebooks)
             for row, size in self._levels()[:-1]
@@ -135,7 +215,7 @@ class Trie:
 
     @cached_property
     def first_child(self) -> Ids:
-        """Of each node that may be a context, and where the last one's children end."""
+        """The first child of each node that may be a context, and where the last one's end."""
         levels = [
             packed.unpack_children(row, size, self.records, self.bases)
             for row, size in self._levels()[:-1]
@@ -146,12 +226,6 @@ class Trie:
         return np.concatenate([[1], *firsts, self.level_starts[-1:]]).astype(np.int32)
 
     @cached_property
-    def suffix(self) -> Ids:
-        """The n-gram without its first word; the root for single words."""
-        found: Ids = search.suffixes(self.searched)
-        return found
-
-    @cached_property
     def parents(self) -> Ids:
         """The context of every n-gram; the root is its own."""
         sizes = np.diff(self.first_child)
@@ -160,192 +234,149 @@ class Trie:
         )
 
     @cached_property
-    def ranked(self) -> Ids:
-        """The likeliest words, best first, of equal ones the first in byte order: some thousand of them."""
-        row, size = self._levels()[0]
-        return _likeliest(packed.unpack_values(row, 0, size, self.records, self.codebooks), RANKED)
+    def suffix(self) -> Ids:
+        """The n-gram without its first word; the root for single words."""
+        suffixes: Ids = search.find_suffixes(self.for_scoring)
+        return suffixes
 
     def _levels(self) -> list[tuple[Integers, int]]:
-        """How the n-grams of each order are laid out, and how many there are."""
-        rows = self.layout.rows()
-        rows.setflags(write=False)
-        return list(zip(rows[1:], self.layout.sizes, strict=True))
-
-    def rows(self, order: int) -> Ids:
-        """The n-grams of one order as word numbers."""
-        nodes = np.arange(self.level_starts[order], self.level_starts[order + 1])
-        columns = []
-        for _ in range(order):
-            columns.append(self.word[nodes])
-            nodes = self.parents[nodes]
-        return np.stack(columns[::-1], axis=1)
-
-    def state(self, words: Ids) -> int:
-        """The longest context that these words end with."""
-        return int(search.follow(words, self.searched))
-
-    def walk(self, stream: Ids) -> tuple[Floats, Ids, Ids]:
-        """log10 p of everything in a stream of sentences, the order of the n-gram used, and the context before it.
-
-        −1 ends a sentence: there </s> is predicted.
-        """
-        walked: tuple[Floats, Ids, Ids] = search.walk(stream, self.searched)
-        return walked
-
-    def best(
-        self, state: int, how_many: int, among: tuple[int, int] | None = None
-    ) -> tuple[Ids, Floats]:
-        """The likeliest next words after a context, of a range of words; <s>, </s> and <unk> are none."""
-        low, high = among or (0, len(self.words))
-        words, scores = search.best(state, how_many, low, high, self.suggested)
-        found = int((words >= 0).sum())
-        return words[:found], scores[:found]
+        """Return the layout row of each order from 1, and its number of n-grams."""
+        return list(zip(self.layout.table()[1:], self.layout.sizes, strict=True))
 
 
-def _read_only(arrays: Packed) -> Packed:
+def _make_read_only(arrays: PackedTrie) -> PackedTrie:
     for array in arrays:
         array.setflags(write=False)
     return arrays
 
 
-def _likeliest(logs: Singles, most: int) -> Ids:
-    """Where the greatest stand, the greatest first, of equal ones the first."""
-    enough = (
-        np.flatnonzero(logs >= np.partition(logs, -most)[-most])
-        if logs.size > most
-        else np.arange(logs.size)
-    )
-    return enough[np.argsort(-logs[enough], kind="stable")][:most].astype(np.int32)
+def _find_largest(values: Singles, k: int) -> Ids:
+    """Return the indices of the k largest values, the largest first, of equal ones the first."""
+    if values.size > k:
+        candidates = np.flatnonzero(values >= np.partition(values, -k)[-k])
+    else:
+        candidates = np.arange(values.size)
+    order = np.argsort(-values[candidates], kind="stable")
+    return candidates[order][:k].astype(np.int32)
 
 
-def context_sums(trie: Trie) -> Floats:
-    """Σ_w p(w|h) over all words but <s>, for the root and every other context."""
+def sum_contexts(trie: Trie) -> Floats:
+    """Return Σ_w p(w|h) over all words but <s>, for the root and every other context h."""
     with np.errstate(over="ignore", invalid="ignore"):  # numbers of a file that may be damaged
         probability = 10 ** trie.log_probability.astype(np.float64)
-        probability[1 + trie.special[0]] = 0.0
+        probability[1 + trie.special.start] = 0.0
         longer = np.arange(1 + len(trie.words), probability.size)
         parents = trie.parents[longer]
-        seen = np.bincount(parents, probability[longer], trie.contexts)
-        below = np.bincount(parents, probability[trie.suffix[longer]], trie.contexts)
-        sums: Floats = seen + 10 ** trie.log_backoff.astype(np.float64) * (1 - below)
+        listed = np.bincount(parents, probability[longer], trie.context_count)
+        lower = np.bincount(parents, probability[trie.suffix[longer]], trie.context_count)
+        sums: Floats = listed + 10 ** trie.log_backoff.astype(np.float64) * (1 - lower)
         sums[0] = probability[1 : 1 + len(trie.words)].sum()
     return sums
 
 
-def find_special(words: Words) -> tuple[int, int, int]:
-    """The numbers of <s>, </s> and <unk>."""
-    start, end, unknown = (words.number(name.encode()) for name in (START, END, UNKNOWN))
-    return start, end, unknown
+# --- Building ---
 
 
-class Index:
-    """Finds n-grams among sorted levels of them, and connects the levels into a trie."""
+class NgramIndex:
+    """Finds n-grams among sorted levels of them.
 
-    def __init__(self, levels: list[Ids], words: int) -> None:
-        self._words = words
-        sizes = [1, words, *(len(rows) for rows in levels[1:])]
+    Args:
+        levels: Of order 1, 2, …: the n-grams as rows of word ids, sorted and distinct. The first is
+            all words; every prefix of an n-gram is there.
+        word_count: How many words there are.
+    """
+
+    def __init__(self, levels: list[Ids], word_count: int) -> None:
+        self._word_count = word_count
+        sizes = [1, word_count, *(len(rows) for rows in levels[1:])]
         self.level_starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        if self.level_starts[-1] > MOST_NODES:
+        if self.level_starts[-1] > MAX_NODES:
             raise BayesgramError(
-                f"{self.level_starts[-1]:,} n-grams: a model holds {MOST_NODES:,}; prune it."
+                f"{self.level_starts[-1]:,} n-grams: a model holds {MAX_NODES:,}; prune it."
             )
-        self._keys: list[Integers] = [np.arange(words, dtype=np.int64)]
-        self.parents = [np.zeros(words, np.int64)]
+        self._keys: list[Integers] = [np.arange(word_count, dtype=np.int64)]
+        self.parents = [np.zeros(word_count, np.int64)]
         for rows in levels[1:]:
             parents = self.find(rows[:, :-1])
             self.parents.append(parents)
-            self._keys.append(parents * words + rows[:, -1])
+            self._keys.append(parents * word_count + rows[:, -1])
 
     def find(self, rows: Ids) -> Integers:
-        """The node of each n-gram of one order, −1 where there is none."""
+        """Return the node of each n-gram of one order, −1 where there is none."""
         nodes: Integers = 1 + rows[:, 0].astype(np.int64)
         for level in range(1, rows.shape[1]):
-            keys, wanted = self._keys[level], nodes * self._words + rows[:, level]
-            places = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
-            known = (
-                (keys[places] == wanted) & (nodes >= 0)
-                if keys.size
-                else np.zeros(len(rows), np.bool_)
-            )
-            nodes = np.where(known, self.level_starts[level + 1] + places, -1)
+            keys = self._keys[level]
+            if not keys.size:
+                return np.full(len(rows), -1, np.int64)
+            targets = nodes * self._word_count + rows[:, level]
+            places = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
+            is_known = (keys[places] == targets) & (nodes >= 0)
+            nodes = np.where(is_known, self.level_starts[level + 1] + places, -1)
         return nodes
 
-    def links(self, rows: Ids) -> tuple[Integers, Integers]:
-        """The contexts and the suffixes of all n-grams of one order, counted from the first of the order below."""
-        first = self.level_starts[rows.shape[1] - 1]
-        return self.parents[rows.shape[1] - 1] - first, self.find(rows[:, 1:]) - first
+    def find_links(self, rows: Ids) -> tuple[Integers, Integers]:
+        """Return the contexts and the suffixes of all n-grams of one order.
+
+        Both are counted from the first n-gram of the order below.
+        """
+        order = rows.shape[1]
+        first = self.level_starts[order - 1]
+        return self.parents[order - 1] - first, self.find(rows[:, 1:]) - first
 
 
-def connect(
+def build_trie(
     levels: list[Ids], words: Words, log_probabilities: list[Floats], log_backoffs: list[Floats]
 ) -> Trie:
-    """A trie of n-grams whose levels are sorted, without repeats, and hold every prefix and suffix.
+    """Build a trie of n-grams and their values.
 
-    Level k − 1 holds the n-grams of order k as word numbers; the first is all the words in order. The last level
-    has no back-offs.
+    Args:
+        levels: Of order 1, 2, …: the n-grams as rows of word ids, sorted and distinct, with every
+            prefix and suffix. The first is all words in order.
+        words: The words.
+        log_probabilities: log10 p of each level.
+        log_backoffs: log10 of backoff weights, of each level but the last.
     """
-    index = Index(levels, len(words))
-    made = []
-    for at, rows in enumerate(levels):
-        longest = at == len(levels) - 1
-        children = np.zeros(0, np.int64) if longest else _children(index, at + 1, len(rows))
-        backoffs = np.zeros(0) if longest else log_backoffs[at]
-        made.append(
-            Level(
-                _column(rows[:, -1]), _singles(log_probabilities[at]), _singles(backoffs), children
+    index = NgramIndex(levels, len(words))
+    packable = []
+    for order, rows in enumerate(levels, start=1):
+        is_longest = order == len(levels)
+        first_child = np.zeros(0, np.int64) if is_longest else _find_first_children(index, order)
+        backoffs = np.zeros(0) if is_longest else log_backoffs[order - 1]
+        packable.append(
+            LevelArrays(
+                word=np.ascontiguousarray(rows[:, -1], np.int32),
+                probabilities=float_bits(log_probabilities[order - 1].astype(np.float32)),
+                backoffs=float_bits(backoffs.astype(np.float32)),
+                first_child=first_child,
             )
         )
-    return from_levels(words, made, np.zeros(0, np.float32), (EXACT, EXACT))
+    return pack_trie(words, packable, np.zeros(0, np.float32), (FLOAT_BITS, FLOAT_BITS))
 
 
-def from_levels(
-    words: Words, levels: list[Level], codebooks: Singles, bits: tuple[int, int]
+def pack_trie(
+    words: Words, levels: list[LevelArrays], codebooks: Singles, bits: tuple[int, int]
 ) -> Trie:
-    """A trie of what is to be packed; `bits` are those of probabilities and back-off weights."""
-    children = tuple(packed.child_bits(level.first_child) for level in levels[:-1])
-    layout = Layout(tuple(level.word.size for level in levels), *bits, children)
-    return Trie(
-        Words.narrow(words.data, words.ends),
-        layout,
-        *packed.packed_arrays(layout, levels),
-        codebooks,
+    """Pack levels into a trie.
+
+    Args:
+        words: The words.
+        levels: The n-grams of order 1, 2, …
+        codebooks: The codebooks of all orders, one after the other.
+        bits: The widths of probabilities and of backoff weights, from order 2 on.
+    """
+    probability_bits, backoff_bits = bits
+    layout = Layout(
+        sizes=tuple(level.word.size for level in levels),
+        probability_bits=probability_bits,
+        backoff_bits=backoff_bits,
+        child_bits=tuple(packed.child_offset_bits(level.first_child) for level in levels[:-1]),
     )
+    records, bases = packed.pack_levels(layout, levels)
+    return Trie(Words.from_buffers(words.data, words.ends), layout, records, bases, codebooks)
 
 
-def from_nodes(
-    words: Words,
-    level_starts: Integers,
-    word: Ids,
-    first_child: Ids,
-    log_probability: Singles,
-    log_backoff: Singles,
-) -> Trie:
-    """A trie of what all nodes have, the root first: arrays like those that a `Trie` makes when asked."""
-    starts, children = level_starts.tolist(), first_child.astype(np.int64)
-    levels = []
-    for order in range(1, len(starts) - 1):
-        first, last = starts[order : order + 2]
-        below = order < len(starts) - 2
-        levels.append(
-            Level(
-                word[first:last],
-                as_codes(log_probability[first:last]),
-                as_codes(log_backoff[first:last] if below else np.zeros(0, np.float32)),
-                children[first : last + 1] - last if below else np.zeros(0, np.int64),
-            )
-        )
-    return from_levels(words, levels, np.zeros(0, np.float32), (EXACT, EXACT))
-
-
-def _children(index: Index, level: int, size: int) -> Integers:
-    """Where the children of each n-gram begin among the next order, and where the last ones end."""
-    parents = index.parents[level] - index.level_starts[level]
+def _find_first_children(index: NgramIndex, order: int) -> Integers:
+    """Return where the children of an order's n-grams begin in the next, and where they end."""
+    parents = index.parents[order] - index.level_starts[order]
+    size = int(index.level_starts[order + 1] - index.level_starts[order])
     return np.searchsorted(parents, np.arange(size + 1)).astype(np.int64)
-
-
-def _column(words: Ids) -> Ids:
-    return np.ascontiguousarray(words, np.int32)
-
-
-def _singles(values: Floats) -> Codes:
-    return as_codes(values.astype(np.float32))

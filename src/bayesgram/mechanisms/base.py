@@ -21,17 +21,17 @@ from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import MOST_USERS, Card
+from bayesgram.releases.card import MAX_USERS, Card
 from bayesgram.releases.measurements import Measurements
-from bayesgram.releases.previous import Previous, PreviousSegments
+from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease
 from bayesgram.releases.provenance import (
     Ingredient,
     unique_ingredients,
     unproved_sentence,
     weakest_label,
 )
-from bayesgram.releases.release import CONTENTS, Release, largest_size
-from bayesgram.releases.segmented import SegmentedRelease, contents_of
+from bayesgram.releases.release import CONTENTS, Release, max_release_bytes
+from bayesgram.releases.segmented import SegmentedRelease, folder_contents
 
 USUAL_DELTA = 1e-7
 
@@ -72,11 +72,14 @@ class Mechanism(ABC):
     several_orders: ClassVar[bool] = (
         False  # whether a vocabulary may hold n-grams of several orders
     )
-    previous: Previous | PreviousSegments | None = None  # the release that this one follows
+    previous: PreviousRelease | PreviousSegmentedRelease | None = (
+        None  # the release that this one follows
+    )
     usual_delta: ClassVar[float] = USUAL_DELTA  # where none is given; 0: it uses none
     shift_invariant: ClassVar[bool] = (
         False  # softmax of noisy logs: their common level can't be seen
     )
+    audit_refusal: ClassVar[str | None] = None  # why an audit can't attack it, where it can't
 
     @abstractmethod
     def distribution(
@@ -121,7 +124,7 @@ class Mechanism(ABC):
         return {name: getattr(self, name) for name in names}
 
     def after(
-        self, previous: "Previous | Release | SegmentedRelease | str | Path | None"
+        self, previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
     ) -> "Mechanism":
         """The same mechanism, with an earlier release as its prior."""
         if previous is None:
@@ -146,7 +149,7 @@ class Mechanism(ABC):
     def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Counts and vocabulary belong together, and the mechanism knows what to do with them."""
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
-        if len(vocabulary.parts) > 1 and not self.several_orders:
+        if len(vocabulary.by_order) > 1 and not self.several_orders:
             raise UsageError.for_argument(
                 "mechanism",
                 self.name,
@@ -188,11 +191,11 @@ def made_release(
         delta=delta,
         settings=mechanism.settings(),
         details=outcome.details,
-        vocabulary=vocabulary.described,
+        vocabulary=vocabulary.card_details,
         seeded=chance.noise.seeded and epsilon is not None,
-        measured=None if outcome.measured is None else outcome.measured.described,
+        measured=None if outcome.measured is None else outcome.measured.card_details,
     )
-    if isinstance(mechanism.previous, Previous):
+    if isinstance(mechanism.previous, PreviousRelease):
         card = replace(card, chain=mechanism.previous.chain.to_json())
     discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
     return Release(
@@ -213,7 +216,7 @@ class ReleaseOptions(TypedDict, total=False):
     expected_users: int | None
     command: str | None
     on_reserved: Callable[[int], None] | None
-    previous: "Previous | Release | SegmentedRelease | str | Path | None"
+    previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
     on_progress: Callable[[float], None]
 
 
@@ -250,7 +253,7 @@ def release(
     expected_users: int | None = None,
     command: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
-    previous: "Previous | Release | SegmentedRelease | str | Path | None" = None,
+    previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None" = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Release | SegmentedRelease:
     """Release a distribution over the vocabulary, with its card: reserve, draw noise, save and complete.
@@ -294,7 +297,7 @@ def release(
     unit = checked_unit(chosen, unit)
     if expected_users is not None:
         check_int(
-            "expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users"
+            "expected_users", expected_users, 1, MAX_USERS, "a public bound on the number of users"
         )
     saving = None if output is None else Output.of(output, vocabulary, counts, force=force)
     stated = {"unit": unit, "expected_users": expected_users, "command": command}
@@ -303,7 +306,7 @@ def release(
             saving.check()
         made: Release | SegmentedRelease = chosen.release(
             counts, vocabulary, budget, seed=seed
-        ).stated(**stated)
+        ).with_card_values(**stated)
         if saving is not None:
             made.save(saving.path, force=force)
         return made
@@ -324,7 +327,7 @@ def release(
     try:
         if on_reserved is not None:
             on_reserved(number)
-        made = chosen.release(counts, vocabulary, budget).stated(
+        made = chosen.release(counts, vocabulary, budget).with_card_values(
             **stated, ledger=ledger.charge_details(number)
         )
         made.save(saving.path, force=force)
@@ -356,10 +359,10 @@ class Output:
         force: bool,
     ) -> "Output":
         """The output of a release of these counts."""
-        room = largest_size(vocabulary.ngrams)
+        room = max_release_bytes(vocabulary.ngrams)
         if not isinstance(counts, SegmentedCounts):
             return cls(path, CONTENTS, room, force)
-        return cls(path, contents_of(counts.segments), (1 + len(counts.segments)) * room, force)
+        return cls(path, folder_contents(counts.segments), (1 + len(counts.segments)) * room, force)
 
     def check(self) -> None:
         """Refuse a place that can't be written, or that has too little room: before any budget is spent."""
@@ -480,7 +483,9 @@ def ingredients_of(
     if mechanism.previous is None:
         return vocabulary.ingredients
     previous = mechanism.previous
-    before = previous.before(ALL) if isinstance(previous, PreviousSegments) else previous
+    before = (
+        previous.previous_for(ALL) if isinstance(previous, PreviousSegmentedRelease) else previous
+    )
     return unique_ingredients(
         [*vocabulary.ingredients, *before.release.provenance(before.name).ingredients]
     )

@@ -29,8 +29,8 @@ from bayesgram.private.clipping import UNITS, Coordinates, LostWords
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.norm_histogram import Bins
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import DRIFT, SINCE
-from bayesgram.releases.previous import PreviousSegments
+from bayesgram.releases.card import DRIFT_DETAIL, SEGMENT_CHANGES_DETAIL
+from bayesgram.releases.previous import PreviousSegmentedRelease
 from bayesgram.releases.segmented import SegmentedRelease
 
 SEGMENT_PART = (
@@ -51,7 +51,7 @@ class SegmentedDesign(Design):
     @classmethod
     def by_segment(cls, vocabulary: Vocabulary, number: int) -> "SegmentedDesign":
         """The design for a vocabulary and so many segments."""
-        return cls([PublicNgrams.of(part) for _, part in vocabulary.parts], number)
+        return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order], number)
 
     @cached_property
     def everyone(self) -> Design:
@@ -146,10 +146,10 @@ class BySegment:
     guarantee: ClassVar[Guarantee] = Posterior.guarantee
 
     @property
-    def previous(self) -> PreviousSegments | None:
+    def previous(self) -> PreviousSegmentedRelease | None:
         """The releases by segment that these follow."""
         before = self.posterior.previous
-        return before if isinstance(before, PreviousSegments) else None
+        return before if isinstance(before, PreviousSegmentedRelease) else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -164,7 +164,9 @@ class BySegment:
         """Counts and vocabulary belong together, and earlier releases are of use."""
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         if self.previous is not None:
-            self.previous.check(self.segments, vocabulary.ngrams, vocabulary.tokenizer.name)
+            self.previous.check_compatible(
+                self.segments, vocabulary.ngrams, vocabulary.tokenizer.name
+            )
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """σ of all measurements together; coordinates of every segment count for the slack."""
@@ -200,7 +202,7 @@ class BySegment:
         self.check_inputs(counts, vocabulary)
         chance = Randomness.make(seed)
         noisy, details = self.measure(counts, vocabulary, budget, chance)
-        parts = [part for _, part in vocabulary.parts]
+        parts = [part for _, part in vocabulary.by_order]
         joined, told = self._joined(noisy, parts)
         found = infer_segments(joined[0], joined[1:], parts, self.on_progress, parallel_map)
         outcomes = self._outcomes(found, vocabulary, [{**drift, **details} for drift in told])
@@ -209,14 +211,14 @@ class BySegment:
             measured = kept(own, parts, None if self.previous is None else both)
             outcome_with = replace(outcome, measured=measured)
             made.append(made_release(self._after(name), outcome_with, vocabulary, budget, chance))
-        return SegmentedRelease.of(made, self.segments)
+        return SegmentedRelease.from_releases(made, self.segments)
 
     def _after(self, name: str) -> Posterior:
         """The mechanism of one release, which knows what that one follows."""
         return (
             self.posterior
             if self.previous is None
-            else self.posterior.after(self.previous.before(name))
+            else self.posterior.after(self.previous.previous_for(name))
         )
 
     def _joined(
@@ -228,15 +230,17 @@ class BySegment:
         """
         if self.previous is None:
             return list(noisy), [{} for _ in noisy]
-        since = self.previous.since(self.segments)
-        told: list[dict[str, Any]] = [{SINCE: since} if since else {} for _ in noisy]
+        since = self.previous.segment_changes(self.segments)
+        told: list[dict[str, Any]] = [
+            {SEGMENT_CHANGES_DETAIL: since} if since else {} for _ in noisy
+        ]
         joined, everyone = [], None
         for name, own, said in zip(self.names, noisy, told, strict=True):
             both = list(own)
-            if self.previous.has(name):
-                both, drifts = join(own, parts, self.previous.before(name).release, everyone)
+            if self.previous.has_segment(name):
+                both, drifts = join(own, parts, self.previous.previous_for(name).release, everyone)
                 everyone = drifts if everyone is None else everyone
-                said[DRIFT] = {order: asdict(drift) for order, drift in drifts.items()}
+                said[DRIFT_DETAIL] = {order: asdict(drift) for order, drift in drifts.items()}
             joined.append(both)
         return joined, told
 
@@ -248,7 +252,7 @@ class BySegment:
             found.everyone,
             *(by_source(one, len(vocabulary.source_names)) for one in found.segments),
         ]
-        shares = [{}, *found.shares_told([part.order for _, part in vocabulary.parts])]
+        shares = [{}, *found.shares_told([part.order for _, part in vocabulary.by_order])]
         return [
             described(one, vocabulary, {**told, **share})
             for one, told, share in zip(inferred, details, shares, strict=True)

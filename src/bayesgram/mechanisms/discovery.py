@@ -50,10 +50,10 @@ from bayesgram.private.candidates import (
     sum_candidates,
 )
 from bayesgram.private.clipping import UNITS
-from bayesgram.private.public_row_check import PublicRowCheck, compared
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.private.public_row_check import PublicRowCheck, check_records
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.discovered_ngrams import CONTENTS, MECHANISM, Discovery
-from bayesgram.public.vocabulary import MEMORY, Vocabulary, extended
+from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, extend_vocabulary
 from bayesgram.releases.card import Card
 from bayesgram.releases.provenance import DiscoveryClaim, unproved_sentence, weakest_label
 from bayesgram.text.ngrams import END, START, ngram_orders
@@ -97,7 +97,7 @@ class Settings:
         **others: Any,  # noqa: ANN401 - other fields
     ) -> "Settings":
         """For a vocabulary: orders that it does not list are refused, as all of their n-grams would be new."""
-        listed = [part.order for _, part in vocabulary.parts]
+        listed = [part.order for _, part in vocabulary.by_order]
         wanted = tuple(sorted(set(orders))) if orders else tuple(listed)
         if not set(wanted) <= set(listed):
             raise UsageError.for_argument(
@@ -125,12 +125,12 @@ class PrivateText(Protocol):
     """Where private text is, and what it is asked for: candidates of these orders, by what public text says of them."""
 
     def sums(
-        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+        self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
         """One round: all users' candidates, added up exactly."""
 
     def lists(
-        self, public: PublicText, orders: Sequence[int], most: int
+        self, public: PublicTextModel, orders: Sequence[int], most: int
     ) -> AbstractContextManager[CandidateLists]:
         """Several rounds: all users' lists, which are there as long as the block lasts."""
 
@@ -143,24 +143,24 @@ class LocalText:
     memory: int
 
     def sums(
-        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+        self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
         """One round."""
         return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
 
     def lists(
-        self, public: PublicText, orders: Sequence[int], most: int
+        self, public: PublicTextModel, orders: Sequence[int], most: int
     ) -> AbstractContextManager[CandidateLists]:
         """Several rounds."""
         return list_candidates(self._compared(public), public, orders, most, memory=self.memory)
 
-    def _compared(self, public: PublicText) -> Iterable[Records]:
+    def _compared(self, public: PublicTextModel) -> Iterable[Records]:
         """The records; a warning follows the last of them if many rows were public text.
 
         An error would be an output of the discovery that no noise covers.
         """
-        check = PublicRowCheck.of(public.vocabulary, allow_public=True)
-        return compared(self.records, public.vocabulary.tokenizer, check)
+        check = PublicRowCheck.from_vocabulary(public.vocabulary, allow_public=True)
+        return check_records(self.records, public.vocabulary.tokenizer, check)
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class DiscoveryMechanism:
         return ContributionBound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
 
     def measure(
-        self, text: PrivateText, public: PublicText, noise: NoiseSource, reserve: Reserve
+        self, text: PrivateText, public: PublicTextModel, noise: NoiseSource, reserve: Reserve
     ) -> Found:
         """What exceeds the level, and its noisy weight: all that private text is asked for.
 
@@ -248,7 +248,7 @@ class DiscoveryMechanism:
         self,
         ngrams: pa.LargeStringArray,
         weights: Floats,
-        public: PublicText,
+        public: PublicTextModel,
         *,
         seeded: bool,
         unit: str | None = None,
@@ -274,7 +274,7 @@ class DiscoveryMechanism:
             unit=unit,
             fingerprint=_fingerprint(ngrams, weights),
         )
-        vocabulary = extended(public.vocabulary, ngrams, logs, claim)
+        vocabulary = extend_vocabulary(public.vocabulary, ngrams, logs, claim)
         return Discovery(ngrams, weights, logs, self.threshold.multiplier, card, vocabulary)
 
     def _card(self, vocabulary: Vocabulary, *, seeded: bool) -> Card:
@@ -293,7 +293,7 @@ class DiscoveryMechanism:
                 "smallest_weight": SMALLEST,
                 "failure_probability": self.threshold.failure,
             },
-            vocabulary=vocabulary.described,
+            vocabulary=vocabulary.card_details,
             seeded=seeded,
         )
 
@@ -332,7 +332,7 @@ def discover(
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
     seed: int | None = None,
     ledger: Ledger | None = None,
     output: str | Path | None = None,
@@ -381,7 +381,7 @@ def discover(
             inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows
         )
         text = LocalText(records, memory)
-    public = PublicText.of(vocabulary, model)
+    public = PublicTextModel.from_vocabulary(vocabulary, model)
     told: dict[str, Any] = {
         "seed": seed,
         "ledger": ledger,
@@ -394,7 +394,7 @@ def discover(
 
 def discover_in(
     text: PrivateText,
-    public: PublicText,
+    public: PublicTextModel,
     settings: Settings,
     budget: Budget,
     *,

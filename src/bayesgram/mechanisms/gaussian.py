@@ -13,7 +13,7 @@ from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.private.clipping import UNITS, Coordinates, check_clip_norm, clipped_sum
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.measurements import NGRAM, Block, Measurements
+from bayesgram.releases.measurements import NGRAM, MeasurementBlock, Measurements
 
 
 @dataclass(frozen=True)
@@ -55,5 +55,5 @@ class Gaussian(Mechanism):
         found = {"noise_multiplier": noise.multiplier, "epsilon_slack": noise.slack}
         counts_found = noisy.astype(np.float64) * (self.clip_norm / UNITS)
         doubt = np.full(len(vocabulary), noise.multiplier * self.clip_norm)
-        block = Block(NGRAM, vocabulary.order, vocabulary.ngrams, counts_found, doubt)
-        return Outcome(normalised(counts_found), found, measured=Measurements.of_blocks([block]))
+        block = MeasurementBlock(NGRAM, vocabulary.order, vocabulary.ngrams, counts_found, doubt)
+        return Outcome(normalised(counts_found), found, measured=Measurements.from_blocks([block]))

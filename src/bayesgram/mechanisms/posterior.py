@@ -54,8 +54,8 @@ from bayesgram.private.clipping import (
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, USER_UNITS, Bins, amounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import DRIFT
-from bayesgram.releases.previous import Previous, PreviousSegments, followed
+from bayesgram.releases.card import DRIFT_DETAIL
+from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
 
@@ -75,7 +75,9 @@ class Posterior(Mechanism):
     )
 
     clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
-    previous: Previous | PreviousSegments | None = None  # a release that this one follows; public
+    previous: PreviousRelease | PreviousSegmentedRelease | None = (
+        None  # a release that this one follows; public
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -83,21 +85,21 @@ class Posterior(Mechanism):
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
     def after(
-        self, previous: "Previous | Release | SegmentedRelease | str | Path | None"
+        self, previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
     ) -> "Posterior":
         """With an earlier release as the prior, or the one it has."""
-        return self if previous is None else replace(self, previous=followed(previous))
+        return self if previous is None else replace(self, previous=open_previous(previous))
 
     def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Also that the earlier release is of use."""
         super().check_inputs(counts, vocabulary)
-        if isinstance(self.previous, PreviousSegments):
+        if isinstance(self.previous, PreviousSegmentedRelease):
             raise UsageError(
                 f"{self.previous.name}: holds a release for each segment, and the counts are not by segment; give the"
                 f" one of all people, {self.previous.name}/all, or count by {self.previous.segments.by!r}."
             )
         if self.previous is not None:
-            self.previous.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
+            self.previous.measurements_for(vocabulary.ngrams, vocabulary.tokenizer.name)
 
     def by_segment(
         self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None
@@ -105,7 +107,7 @@ class Posterior(Mechanism):
         """The mechanism for counts by segment."""
         from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415 - it is made of this
 
-        if isinstance(self.previous, Previous):
+        if isinstance(self.previous, PreviousRelease):
             raise UsageError(
                 f"{self.previous.name}: is one release, and the counts are by "
                 f"{segments.by!r}; give the folder of a release by segment, which has `all` "
@@ -119,9 +121,9 @@ class Posterior(Mechanism):
         self, vocabulary: Vocabulary, budget: Budget, segments: int = 0
     ) -> GaussianNoise:
         """σ of all measurements together: all their coordinates count for the slack, also those that are not asked."""
-        longest = vocabulary.parts[-1][1]
-        words = longest.words[1] if longest.order > 1 else 0
-        totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
+        longest = vocabulary.by_order[-1][1]
+        words = longest.word_ids[1] if longest.order > 1 else 0
+        totals, lost = len(vocabulary.by_order), most_lost_words(longest.word_ids[1]) + 1
         amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary) + number_of_first_words()
         of_all = len(vocabulary) + words + totals + lost + amount
         of_segments = segments * (len(vocabulary) + totals)
@@ -140,7 +142,7 @@ class Posterior(Mechanism):
     ) -> Outcome:
         """Measure, then infer."""
         noisy, details = self.measure(counts, vocabulary, budget, chance)
-        parts = [part for _, part in vocabulary.parts]
+        parts = [part for _, part in vocabulary.by_order]
         joined, drift = self._joined(noisy, parts)
         outcome = described(infer_orders(joined, parts), vocabulary, {**drift, **details})
         return replace(
@@ -154,7 +156,7 @@ class Posterior(Mechanism):
         if self.previous is None:
             return noisy, {}
         joined, drifts = join(noisy, parts, self.previous.release)
-        return joined, {DRIFT: {order: asdict(drift) for order, drift in drifts.items()}}
+        return joined, {DRIFT_DETAIL: {order: asdict(drift) for order, drift in drifts.items()}}
 
     def measure(
         self,
@@ -203,7 +205,7 @@ def described(
     found: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]
 ) -> Outcome:
     """What was inferred of every order, and what the card says of it."""
-    by_order = dict(zip((str(part.order) for _, part in vocabulary.parts), found, strict=True))
+    by_order = dict(zip((str(part.order) for _, part in vocabulary.by_order), found, strict=True))
     totals = {order: round(each.total, 1) for order, each in by_order.items()}
     theta, deviation = (
         np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation")
@@ -277,7 +279,7 @@ class Design:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "Design":
         """The design for a vocabulary."""
-        return cls([PublicNgrams.of(part) for _, part in vocabulary.parts])
+        return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order])
 
     @cached_property
     def scales(self) -> list[Floats]:

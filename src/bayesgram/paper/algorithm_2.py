@@ -1,8 +1,9 @@
-"""Algorithm 2 of the paper (EndToEndDP): choose (S, ρ) on held-out users, then release from the others.
+"""Algorithm 2 of the paper (EndToEndDP): choose (S, ρ) on held-out users, release from the others.
 
-Users are split by an independent coin each (errata E17): about 10% score, 90% are released. The score is the
-cross-entropy of the scoring users' counts (Eq. 6) plus Laplace noise of scale 2|Δq|/ε₁ (E3), with one |Δq| for the
-whole grid (E15). |Δq| is read from private data, so this is EMPIRICAL as well (E8).
+Users are split by an independent coin each (errata E17): about 10% score, 90% are released. The
+score is the cross-entropy of the scoring users' counts (Eq. 6) plus Laplace noise of scale
+2|Δq|/ε₁ (E3), with one |Δq| for the whole grid (E15). |Δq| is read from private data, so this is
+EMPIRICAL as well (E8). Errata are numbered as in docs/errata.md.
 """
 
 import math
@@ -27,16 +28,21 @@ from bayesgram.private.clipping import ClippedCounts, clip, user_keys
 from bayesgram.private.counts import PrivateCounts, UserCounts, require_in_memory
 from bayesgram.public.vocabulary import Vocabulary, centred_log
 
-HELD_OUT = Fraction(1, 10)
-FOR_RELEASE, FOR_TUNING = Fraction(2, 3), Fraction(1, 3)
+SCORING_SHARE = Fraction(1, 10)  # of the users, as in the paper
+RELEASE_SHARE = Fraction(2, 3)  # of ε, as in the paper
+TUNING_SHARE = Fraction(1, 3)
 SLOPES = tuple(10.0**power for power in range(-3, 5))  # S ∈ [10⁻³, 10⁴], as in the paper
-RHOS = (0.1, 0.3, 0.5, 0.7, 0.9)  # the paper doesn't say
+RHOS = (0.1, 0.3, 0.5, 0.7, 0.9)  # the paper does not say which it tries; not measured
 SPLIT_KEY = 0x5BD1E995  # sets the coin of the split apart from the subsampling to W
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The candidates, and how their scores are noised."""
+    """The candidates for S and ρ, and which sensitivity the noise on their scores follows.
+
+    >>> len(Grid().slopes), len(Grid().rhos)
+    (8, 5)
+    """
 
     slopes: tuple[float, ...] = SLOPES
     rhos: tuple[float, ...] = RHOS
@@ -57,19 +63,22 @@ class Grid:
             )
 
 
-def held_out(counts: UserCounts, *, key: int) -> Bools:
-    """Who scores: a coin a user, from the id and the run's key alone (errata E17)."""
+# --- The score of a candidate ---
+
+
+def scoring_users(counts: UserCounts, *, key: int) -> Bools:
+    """Return who scores: a coin for each user, from the id and the run's key alone (errata E17)."""
     coins = user_keys(counts, key=key ^ SPLIT_KEY)
-    return coins < np.uint64(int(HELD_OUT * 2**64))
+    return coins < np.uint64(int(SCORING_SHARE * 2**64))
 
 
 def cross_entropy(counts: NDArray[np.integer] | Floats, logits: Floats) -> float:
-    """q(c, μ) = −Σ c_i (μ_i − log Σ exp μ_j).   Eq. 6."""
+    """Return q(c, μ) = −Σ c_i (μ_i − log Σ exp μ_j) (Eq. 6)."""
     return float(-(counts * (logits - logsumexp(logits))).sum())
 
 
-def lipschitz(counts: NDArray[np.integer] | Floats, kind: ScoreSensitivity) -> float:
-    """How fast q moves with μ, in L2: ‖c‖₂ as published in Claim 3, or what is true (errata E8).
+def score_lipschitz(counts: NDArray[np.integer] | Floats, kind: ScoreSensitivity) -> float:
+    """Return how fast q moves with μ, in L2: ‖c‖₂ as published in Claim 3, or what is true (E8).
 
     ∂q/∂μ = ‖c‖₁θ − c, whose norm is largest where θ sits on the smallest count.
     """
@@ -81,7 +90,10 @@ def lipschitz(counts: NDArray[np.integer] | Floats, kind: ScoreSensitivity) -> f
 
 
 def largest_user_score(clipped: ClippedCounts, logits: Floats, kind: ScoreSensitivity) -> float:
-    """max_n Σ Δcⁿ_i |log θ_i|: a scoring user's own part of q. As published, without |·|, it is ≤ 0 (errata E14)."""
+    """Return max_n Σ Δcⁿ_i |log θ_i|, the largest part of q that one scoring user has.
+
+    As published, without |·|, it is ≤ 0 (errata E14).
+    """
     if kind == ScoreSensitivity.PUBLISHED or not clipped.ngrams.size:
         return 0.0
     losses = (logsumexp(logits) - logits)[clipped.ngrams] * clipped.counts
@@ -89,12 +101,15 @@ def largest_user_score(clipped: ClippedCounts, logits: Floats, kind: ScoreSensit
     return float(np.diff(sums[clipped.starts]).max())
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """What Algorithm 2 chose, and what it is chosen for: the users who do not score."""
+# --- Choosing, and releasing ---
 
-    paper: Paper
-    others: Statistics
+
+@dataclass(frozen=True)
+class TuningResult:
+    """What Algorithm 2 chose, and what it is chosen for."""
+
+    paper: Paper  # with the chosen S and ρ
+    others: Statistics  # of the users who do not score
 
 
 def tune(
@@ -105,49 +120,75 @@ def tune(
     *,
     paper: Paper,
     grid: Grid,
-) -> Tuned:
-    """The (S, ρ) of the smallest noisy score. Only the choice may be told: the scores themselves are not covered."""
+) -> TuningResult:
+    """Choose the (S, ρ) of the smallest noisy score.
+
+    Only the choice may be published: the scores themselves are not covered.
+
+    Args:
+        counts: Of all users.
+        vocabulary: With the public counts of the prior.
+        epsilon: The part of the budget that the choice costs.
+        chance: The noise, and the key of the split and of the subsampling.
+        paper: C, W and the kind of sensitivity; its S and ρ are ignored.
+        grid: The candidates.
+    """
     clipped = clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=chance.key)
-    scoring = held_out(counts, key=chance.key)
-    first, second = clipped.select(scoring), Statistics(clipped.select(~scoring))
-    prior = centred_log(vocabulary.counts)
-    slope_gamma = {
-        slope: replace(paper, slope=slope).gamma(second) for slope in grid.slopes
-    }  # ρ shares them
-    steepness = lipschitz(first.totals, grid.score_sensitivity)
-    scores, changes = [], []
-    for slope, rho in product(grid.slopes, grid.rhos):
-        mu_ps = posterior_mean(second, prior, slope=slope, rho=rho)
-        scores.append(cross_entropy(first.totals, mu_ps))
-        by_release = rho * steepness * slope_gamma[slope]  # ‖Δμ_ps‖ = ρ γ
-        changes.append(max(by_release, largest_user_score(first, mu_ps, grid.score_sensitivity)))
-    noisy = chance.noise.laplace(np.array(scores), scale=2 * max(changes) / epsilon)
-    slope, rho = list(product(grid.slopes, grid.rhos))[int(np.argmin(noisy))]
-    return Tuned(replace(paper, slope=slope, rho=rho), second)
+    is_scoring = scoring_users(counts, key=chance.key)
+    scoring = clipped.select(is_scoring)
+    others = Statistics(clipped.select(~is_scoring))
+    prior_logs = centred_log(vocabulary.counts)
+    gamma = {  # for each S; every ρ shares it
+        slope: replace(paper, slope=slope).gamma(others) for slope in grid.slopes
+    }
+    lipschitz = score_lipschitz(scoring.totals, grid.score_sensitivity)
+    candidates = list(product(grid.slopes, grid.rhos))
+    scores = []
+    sensitivities = []
+    for slope, rho in candidates:
+        mu_ps = posterior_mean(others, prior_logs, slope=slope, rho=rho)
+        scores.append(cross_entropy(scoring.totals, mu_ps))
+        by_other_user = rho * lipschitz * gamma[slope]  # ‖Δμ_ps‖ = ρ γ
+        by_scoring_user = largest_user_score(scoring, mu_ps, grid.score_sensitivity)
+        sensitivities.append(max(by_other_user, by_scoring_user))
+    scale = 2 * max(sensitivities) / epsilon
+    noisy_scores = chance.noise.laplace(np.array(scores), scale=scale)
+    slope, rho = candidates[int(np.argmin(noisy_scores))]
+    return TuningResult(replace(paper, slope=slope, rho=rho), others)
 
 
 @dataclass(frozen=True)
 class TunedPaper(Mechanism):
-    """Algorithm 2 end to end: ε/3 chooses (S, ρ), 2ε/3 releases; ε adds up (basic composition, errata E9)."""
+    """Algorithm 2 end to end: ε/3 chooses (S, ρ), 2ε/3 releases.
+
+    ε adds up (basic composition, errata E9).
+
+    >>> TunedPaper(Paper(max_total=100)).name
+    'paper-tuned'
+    """
 
     name: ClassVar[str] = "paper-tuned"
     guarantee: ClassVar[Guarantee] = Guarantee.EMPIRICAL
     statement: ClassVar[str] = Paper.statement
+    audit_refusal: ClassVar[str | None] = (
+        "its noisy scores are never shown, so an attack can't read them;"
+        " audit paper with the S and ρ that were chosen."
+    )
 
-    paper: Paper = field(default_factory=Paper)
+    paper: Paper = field(default_factory=Paper)  # C and W; its S and ρ are ignored
     grid: Grid = field(default_factory=Grid)
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def settings(self) -> dict[str, Any]:
-        """Those of Algorithm 1 but S and ρ, which are chosen, and the grid they are chosen from."""
-        knobs = self.paper.settings()
+        """Return those of Algorithm 1 but S and ρ, and the grid that these are chosen from."""
+        settings = self.paper.settings()
         grid = {**asdict(self.grid), "slopes": list(self.grid.slopes), "rhos": list(self.grid.rhos)}
-        return {name: knobs[name] for name in knobs if name not in {"slope", "rho"}} | grid
+        return {name: settings[name] for name in settings if name not in {"slope", "rho"}} | grid
 
     def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
-        """Algorithm 2 splits the users in memory."""
+        """Refuse counts on disk: Algorithm 2 splits the users in memory."""
         require_in_memory(counts, Argument("mechanism", self.name))
         super().check_inputs(counts, vocabulary)
 
@@ -159,15 +200,18 @@ class TunedPaper(Mechanism):
         chance: Randomness,
     ) -> Outcome:
         """Choose on the scoring users, release from the others."""
-        here = require_in_memory(counts, Argument("mechanism", self.name))
-        whole = need(budget, self.name)
-        release_epsilon, tuning_epsilon = (
-            part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING)
+        user_counts = require_in_memory(counts, Argument("mechanism", self.name))
+        total_budget = need(budget, self.name)
+        for_release, for_tuning = total_budget.split(RELEASE_SHARE, TUNING_SHARE)
+        tuned = tune(
+            user_counts, vocabulary, for_tuning.epsilon, chance, paper=self.paper, grid=self.grid
         )
-        tuned = tune(here, vocabulary, tuning_epsilon, chance, paper=self.paper, grid=self.grid)
-        theta = tuned.paper.sample(
-            tuned.others, vocabulary, Budget(release_epsilon, whole.delta), chance
-        )
-        found = {"slope": tuned.paper.slope, "rho": tuned.paper.rho}
-        parts = {"epsilon_tuning": tuning_epsilon, "epsilon_release": release_epsilon}
-        return Outcome(theta, {**found, **parts})
+        release_budget = Budget(for_release.epsilon, total_budget.delta)
+        theta = tuned.paper.sample(tuned.others, vocabulary, release_budget, chance)
+        details = {
+            "slope": tuned.paper.slope,
+            "rho": tuned.paper.rho,
+            "epsilon_tuning": for_tuning.epsilon,
+            "epsilon_release": for_release.epsilon,
+        }
+        return Outcome(theta, details)

@@ -1,22 +1,16 @@
-"""How long a piece of work took, and the most memory the process held meanwhile.
+"""The paper's experiments run on this: data, shared exact sums, and every mechanism on one dataset.
 
-What an experiment runs on: counts with their vocabulary, and smaller or worse versions of them.
+1. `measure_cost`: how long a piece of work took, and the most memory the process held meanwhile.
+2. `ExperimentData`: counts with their vocabulary, from files or of a made-up crowd; subsets of
+   users, the head of the vocabulary, noisier public counts.
+3. `ExactSums`: what the mechanisms read of users, without noise, made once and shared by every ε,
+   seed and prior. All of it is private.
+4. `MechanismBench`: mechanisms × ε × seeds → `ResultRow`s, in a fixed order. The noise is seeded:
+   a figure is not a publication, and can be made again. Rows are computed side by side in threads;
+   each depends on its own seed alone, so the number of threads changes nothing.
 
-In:  files, or a made-up crowd.   Out: `Data`; subsets of users, the head of the vocabulary, noisier public counts.
-Subsets are nested and follow a keyed hash of the user's id, so they do not depend on the order of rows.
-
-What the mechanisms read of users, without noise, made once and shared by every ε, seed and prior.
-
-In:  counts.   Out: clipped totals for each W, w⊙x̂ and γ for each S; counts that remember their clipped sums.
-All of it is private. The subsample to W is drawn once, with the first seed's key; seeds vary the noise, and the split
-of Algorithm 2. So the first seed gives what `mechanism.release(..., seed=…)` gives, bit for bit, and a test says so.
-
-Every mechanism on one dataset: mechanisms × ε × seeds → rows.
-
-In:  `Data`, its `Exact` sums, a measure (KL, perplexity: lower is better).   Out: `Row`s, in a fixed order.
-The noise is seeded: a figure is not a publication, and can be made again. What is marked * chooses W, or S and ρ, by
-the measure itself, which looks at private data: an oracle that no release could ask.
-Rows are computed side by side in threads; each depends on its own seed alone, so their number changes nothing.
+Methods whose name ends with * choose W, or S and ρ, by the metric itself, which looks at private
+data: an oracle that no release could ask.
 """
 
 import resource
@@ -47,12 +41,12 @@ from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import classical_sigma, paper_bounds
 from bayesgram.paper.algorithm_2 import (
-    FOR_RELEASE,
-    FOR_TUNING,
+    RELEASE_SHARE,
+    TUNING_SHARE,
     Grid,
     cross_entropy,
-    held_out,
-    lipschitz,
+    score_lipschitz,
+    scoring_users,
 )
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.paper.sensitivity import Statistics
@@ -64,191 +58,218 @@ from bayesgram.private.counts_io import load_user_counts
 from bayesgram.public.vocabulary import Vocabulary, centred_log, public_distribution, softmax
 from bayesgram.synthetic.crowd import Crowd
 
-STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+# --- Time and memory ---
+
+PROCESS_STATUS = Path("/proc/self/status")
+PEAK_RESET = Path("/proc/self/clear_refs")
 
 
 @dataclass
 class Cost:
-    """Filled in when the work is done."""
+    """What a piece of work took; filled in when it is done."""
 
     seconds: float = 0.0
     peak_bytes: int = 0
 
 
 @contextmanager
-def metered() -> Iterator[Cost]:
-    """Measure the block. Where the system can't start the peak anew, it is that of the process so far."""
+def measure_cost() -> Iterator[Cost]:
+    """Measure the block.
+
+    Where the system can't start the peak of memory anew, it is that of the process so far.
+    """
     with suppress(OSError):
-        RESET.write_text("5")  # Linux: the highest resident size starts again from now
-    cost, start = Cost(), perf_counter()
+        PEAK_RESET.write_text("5")  # Linux: the highest resident size starts again from now
+    cost = Cost()
+    start = perf_counter()
     yield cost
-    cost.seconds, cost.peak_bytes = perf_counter() - start, _peak()
+    cost.seconds = perf_counter() - start
+    cost.peak_bytes = _peak_bytes()
 
 
-def _peak() -> int:
+def _peak_bytes() -> int:
     with suppress(OSError, StopIteration):
-        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        lines = PROCESS_STATUS.read_text().splitlines()
+        line = next(line for line in lines if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-SUBSET_KEY, HELD_OUT_KEY = (
-    0x51AB5E7,
-    0x4E1D007,
-)  # sets these coins apart from those of the mechanisms
-QUICK_SENTENCES, QUICK_PERSONAS, QUICK_POOL = (
-    100_000,
-    128,
-    48,
-)  # a smaller library for a smaller crowd
+# --- Data ---
+
+# Keys that set these coins apart from those of the mechanisms.
+SUBSET_KEY = 0x51AB5E7
+HELD_OUT_KEY = 0x4E1D007
+PUBLIC_NOISE_SEED = 20210426
+# A smaller library of messages for a smaller crowd.
+QUICK_LIBRARY = {"sentences": 100_000, "personas": 128, "pool": 48}
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
-    """Counts and vocabulary; `users` is the round figure that C and W follow (errata E10)."""
+class ExperimentData:
+    """Counts with their vocabulary.
+
+    Subsets of users are nested and follow a keyed hash of the user's id, so they do not depend on
+    the order of rows.
+    """
 
     counts: UserCounts
     vocabulary: Vocabulary
-    users: int
-    source: str
+    users: int  # the public round figure that C and W follow (errata E10)
+    source: str  # where the data are from, for charts
     public_noise: float = 0.0  # scale of the Laplace noise on the public counts
 
-    def fewer_users(self, users: int) -> "Data":
-        """About this share of the users, chosen by a coin each."""
+    def subsample_users(self, users: int) -> "ExperimentData":
+        """Return the data of about this many users, chosen by a coin each."""
         if users >= self.users:
             return self
         coins = user_keys(self.counts, key=SUBSET_KEY)
         chosen = coins < np.uint64(int(users / self.users * 2**64))
-        return replace(self, counts=_part(self.counts, chosen, len(self.vocabulary)), users=users)
+        subset = _select_counts(self.counts, chosen, len(self.vocabulary))
+        return replace(self, counts=subset, users=users)
 
-    def smaller_vocabulary(self, size: int) -> "Data":
-        """The `size` n-grams that public text has most often, and what is counted of them."""
+    def truncate_vocabulary(self, size: int) -> "ExperimentData":
+        """Return the data of the `size` n-grams that public text has most often."""
         if size >= len(self.vocabulary):
             return self
         everybody = np.ones(len(self.counts.users), np.bool_)
-        whole = self.vocabulary
-        head = whole.taken(slice(size))
-        return replace(self, counts=_part(self.counts, everybody, size), vocabulary=head)
-
-    def noisier_public(self, scale: float) -> "Data":
-        """Public counts with Laplace noise, rounded, below 0 set to 0; the n-grams stay. The seed is fixed."""
-        whole = self.vocabulary
-        noise = SeededNoise(20210426).laplace(np.zeros(len(whole)), scale=scale)
-        noisy = np.maximum(np.rint(whole.counts + noise), 0).astype(np.int64)
         return replace(
             self,
-            vocabulary=Vocabulary(whole.ngrams, noisy, whole.order, whole.tokenizer),
+            counts=_select_counts(self.counts, everybody, size),
+            vocabulary=self.vocabulary.select(slice(size)),
+        )
+
+    def add_public_noise(self, scale: float) -> "ExperimentData":
+        """Return the data with Laplace noise on the public counts; the n-grams stay.
+
+        Noisy counts are rounded, and those below 0 are set to 0. The seed is fixed.
+        """
+        vocabulary = self.vocabulary
+        noise = SeededNoise(PUBLIC_NOISE_SEED).laplace(np.zeros(len(vocabulary)), scale=scale)
+        noisy = np.maximum(np.rint(vocabulary.counts + noise), 0).astype(np.int64)
+        return replace(
+            self,
+            vocabulary=Vocabulary(vocabulary.ngrams, noisy, vocabulary.order, vocabulary.tokenizer),
             public_noise=scale,
         )
 
-    def split(self, share: float) -> tuple["Data", UserCounts]:
-        """Data without a share of the users, and the counts of those: a coin each."""
-        held = user_keys(self.counts, key=HELD_OUT_KEY) < np.uint64(int(share * 2**64))
-        rest = _part(self.counts, ~held, len(self.vocabulary))
-        users = round(self.users * (1 - share))
-        return replace(self, counts=rest, users=users), _part(
-            self.counts, held, len(self.vocabulary)
+    def hold_out_users(self, share: float) -> tuple["ExperimentData", UserCounts]:
+        """Return the data without a share of the users, and the counts of these: a coin each."""
+        held_out = user_keys(self.counts, key=HELD_OUT_KEY) < np.uint64(int(share * 2**64))
+        size = len(self.vocabulary)
+        training = replace(
+            self,
+            counts=_select_counts(self.counts, ~held_out, size),
+            users=round(self.users * (1 - share)),
         )
+        return training, _select_counts(self.counts, held_out, size)
 
 
-def given(counts: Path, vocab: Path) -> Data:
-    """Somebody's files."""
+def load_data(counts: Path, vocab: Path) -> ExperimentData:
+    """Load data from files of counts and their vocabulary."""
     vocabulary = Vocabulary.load(vocab)
-    if len(vocabulary.parts) > 1:
+    if len(vocabulary.by_order) > 1:
         raise UsageError(
             f"{vocab}: has n-grams of several orders; the paper's experiments take one, such as 3."
         )
-    read = load_user_counts(counts, vocabulary_size=len(vocabulary))
-    read.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
-    return Data(read, vocabulary, round_figure(len(read.users)), "given counts")
+    user_counts = load_user_counts(counts, vocabulary_size=len(vocabulary))
+    user_counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+    users = round_to_two_digits(len(user_counts.users))
+    return ExperimentData(user_counts, vocabulary, users, "given counts")
 
 
-def generated(users: int, size: int, *, quick: bool) -> Data:
-    """A made-up crowd."""
-    small = (
-        {"sentences": QUICK_SENTENCES, "personas": QUICK_PERSONAS, "pool": QUICK_POOL}
-        if quick
-        else {}
-    )
-    crowd = Crowd(users=users, size=size, **small)
-    return Data(crowd.counts(), crowd.vocabulary, users, f"made-up crowd, seed {crowd.seed}")
+def generate_data(users: int, size: int, *, quick: bool) -> ExperimentData:
+    """Generate a made-up crowd with a vocabulary of `size` n-grams."""
+    crowd = Crowd(users=users, size=size, **(QUICK_LIBRARY if quick else {}))
+    source = f"made-up crowd, seed {crowd.seed}"
+    return ExperimentData(crowd.counts(), crowd.vocabulary, users, source)
 
 
-def round_figure(number: int) -> int:
-    """Two digits: what a curator would say in public.
+def round_to_two_digits(number: int) -> int:
+    """Round to what a curator would say in public.
 
-    >>> round_figure(978_966), round_figure(57)
+    >>> round_to_two_digits(978_966), round_to_two_digits(57)
     (980000, 57)
     """
-    digits = int(10 ** max(len(str(number)) - 2, 0))
-    return round(number / digits) * digits
+    unit = int(10 ** max(len(str(number)) - 2, 0))
+    return round(number / unit) * unit
 
 
-def _part(counts: UserCounts, users: Bools, size: int) -> UserCounts:
-    """The rows of these users below this n-gram; who has nothing left is left out."""
-    sizes, ngrams, numbers = _rows_of(counts.starts, counts.ngrams, counts.counts, users, size)
+def _select_counts(counts: UserCounts, users: Bools, size: int) -> UserCounts:
+    """Return the counts of these users over the first `size` n-grams.
+
+    Users who have nothing left are left out.
+    """
+    sizes, ngrams, values = _select_rows(counts.starts, counts.ngrams, counts.counts, users, size)
     present = np.flatnonzero(sizes)
     starts = np.concatenate([[0], np.cumsum(sizes[present])])
     fingerprint = counts.vocabulary_fingerprint if size == counts.vocabulary_size else None
     return UserCounts(
-        counts.users.take(pa.array(present)), starts, ngrams, numbers, size, fingerprint
+        counts.users.take(pa.array(present)), starts, ngrams, values, size, fingerprint
     )
 
 
 @kernel
-def _rows_of(
+def _select_rows(
     starts: Integers, ngrams: Ids, counts: Ids, users: Bools, size: int
 ) -> tuple[Integers, Ids, Ids]:
     sizes = np.zeros(users.size, np.int64)
     for user in range(users.size):
         for at in range(starts[user], starts[user + 1] if users[user] else starts[user]):
             sizes[user] += ngrams[at] < size
-    kept_ngrams = np.empty(sizes.sum(), np.int32)
-    kept_counts = np.empty(sizes.sum(), np.int32)
+    selected_ngrams = np.empty(sizes.sum(), np.int32)
+    selected_counts = np.empty(sizes.sum(), np.int32)
     written = 0
     for user in range(users.size):
-        for at in range(
-            starts[user], starts[user] + sizes[user]
-        ):  # ascending: those below `size` come first
-            kept_ngrams[written] = ngrams[at]
-            kept_counts[written] = counts[at]
+        # N-grams of a user are ascending: those below `size` come first.
+        for at in range(starts[user], starts[user] + sizes[user]):
+            selected_ngrams[written] = ngrams[at]
+            selected_counts[written] = counts[at]
             written += 1
-    return sizes, kept_ngrams, kept_counts
+    return sizes, selected_ngrams, selected_counts
 
+
+# --- Exact sums ---
 
 GRID = Grid(score_sensitivity=ScoreSensitivity.PUBLISHED)  # Algorithm 2 as published
+# The oracle's grid: S from 10⁻⁶, below the paper's range, in half powers of ten, and the paper's
+# own.
 BEST_SLOPES = tuple(sorted({*(10.0 ** (power / 2) for power in range(-12, -1)), *GRID.slopes}))
 BEST_RHOS = tuple(tenth / 10 for tenth in range(1, 11))
 
-Made = TypeVar("Made")
+Sums = TypeVar("Sums")
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
-    """All that Algorithm 1 reads of users: x̂, and w and γ for each S. Prior, ρ and ε come later and cost little."""
+class WeightedStatistics:
+    """All that Algorithm 1 reads of users: x̂, and w and γ for each S.
+
+    Prior, ρ and ε come later and cost little.
+    """
 
     x_hat: Floats
-    weights: dict[float, Floats]
-    gamma: dict[float, float]
+    weights: dict[float, Floats]  # w by S
+    gamma: dict[float, float]  # γ by S
 
     @classmethod
-    def of(cls, statistics: Statistics, slopes: Sequence[float]) -> "Weighted":
-        """One pass over the users for each S."""
+    def from_statistics(
+        cls, statistics: Statistics, slopes: Sequence[float]
+    ) -> "WeightedStatistics":
+        """Make one pass over the users for each S."""
         weights = {slope: statistics.weights(slope) for slope in slopes}
-        return cls(
-            statistics.x_hat, weights, {slope: statistics.exact_gamma(slope) for slope in slopes}
-        )
+        gamma = {slope: statistics.exact_gamma(slope) for slope in slopes}
+        return cls(statistics.x_hat, weights, gamma)
 
     def mean(self, prior_logs: Floats, *, slope: float, rho: float) -> Floats:
-        """μ_ps = ρ w⊙x̂ + (1 − ρ) μ_p."""
+        """Return μ_ps = ρ w⊙x̂ + (1 − ρ) μ_p."""
         mu_ps: Floats = rho * self.weights[slope] * self.x_hat + (1 - rho) * prior_logs
         return mu_ps
 
-    def theta(
+    def sample(
         self, prior_logs: Floats, budget: Budget, noise: NoiseSource, *, slope: float, rho: float
     ) -> Floats:
-        """Algorithm 1 from here on."""
+        """Draw θ by Algorithm 1."""
         sigma = classical_sigma(self.gamma[slope], rho=rho, budget=budget)
         return softmax(noise.gaussian(self.mean(prior_logs, slope=slope, rho=rho), scale=sigma))
 
@@ -257,58 +278,73 @@ class Weighted:
 class HeldOutSplit:
     """Algorithm 2 up to its noise: the scoring users' totals, and the others."""
 
-    scoring: Integers
-    others: Weighted
+    scoring_totals: Integers
+    others: WeightedStatistics
 
     @classmethod
-    def of(
-        cls, clipped: ClippedCounts, scoring: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    ) -> "HeldOutSplit":
-        """Split the users, then a pass over the others for each S of the grid."""
+    def from_clipped(cls, clipped: ClippedCounts, scoring: Bools) -> "HeldOutSplit":
+        """Split the users, then make a pass over the others for each S of the grid."""
+        others = Statistics(clipped.select(~scoring))
         return cls(
-            clipped.select(scoring).totals,
-            Weighted.of(Statistics(clipped.select(~scoring)), GRID.slopes),
+            clipped.select(scoring).totals, WeightedStatistics.from_statistics(others, GRID.slopes)
         )
 
-    def choose(self, prior_logs: Floats, epsilon: float, noise: NoiseSource) -> tuple[float, float]:
-        """The (S, ρ) of the smallest noisy score, |Δq| by Claim 3 as published."""
-        steepness = lipschitz(self.scoring, GRID.score_sensitivity)
-        pairs = list(product(GRID.slopes, GRID.rhos))
-        means = (self.others.mean(prior_logs, slope=slope, rho=rho) for slope, rho in pairs)
-        scores = np.array([cross_entropy(self.scoring, mean) for mean in means])
-        change = max(rho * steepness * self.others.gamma[slope] for slope, rho in pairs)
-        return pairs[int(np.argmin(noise.laplace(scores, scale=2 * change / epsilon)))]
+    def choose_settings(
+        self, prior_logs: Floats, epsilon: float, noise: NoiseSource
+    ) -> tuple[float, float]:
+        """Return the (S, ρ) of the smallest noisy score, with |Δq| by Claim 3 as published."""
+        lipschitz = score_lipschitz(self.scoring_totals, GRID.score_sensitivity)
+        candidates = list(product(GRID.slopes, GRID.rhos))
+        means = (self.others.mean(prior_logs, slope=slope, rho=rho) for slope, rho in candidates)
+        scores = np.array([cross_entropy(self.scoring_totals, mean) for mean in means])
+        sensitivity = max(rho * lipschitz * self.others.gamma[slope] for slope, rho in candidates)
+        noisy_scores = noise.laplace(scores, scale=2 * sensitivity / epsilon)
+        return candidates[int(np.argmin(noisy_scores))]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cached(UserCounts):
-    """Counts that keep their sums: a mechanism that asks again for the same clipped sum gets it at once."""
+class CachedCounts(UserCounts):
+    """Counts that remember their clipped sums: who asks again for the same sum gets it at once."""
 
-    _kept: dict[tuple[object, ...], Integers] = field(default_factory=dict)
+    _sums: dict[tuple[object, ...], Integers] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
 
     @classmethod
-    def of(cls, counts: UserCounts) -> "Cached":
-        """The same counts."""
-        size, fingerprint = counts.vocabulary_size, counts.vocabulary_fingerprint
-        return cls(counts.users, counts.starts, counts.ngrams, counts.counts, size, fingerprint)
+    def from_counts(cls, counts: UserCounts) -> "CachedCounts":
+        """Return the same counts, with an empty memory."""
+        return cls(
+            counts.users,
+            counts.starts,
+            counts.ngrams,
+            counts.counts,
+            counts.vocabulary_size,
+            counts.vocabulary_fingerprint,
+        )
 
     def cached_sum(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:
-        """Make it, or find it: threads that ask for the same thing wait for the first."""
+        """Return the sum of this name, made on first use.
+
+        Threads that ask for the same sum wait for the first.
+        """
         with self._lock:
-            if name not in self._kept:
-                self._kept[name] = make()
-            return self._kept[name]
+            if name not in self._sums:
+                self._sums[name] = make()
+            return self._sums[name]
 
 
 @dataclass(frozen=True, eq=False)
-class Exact:
-    """The exact sums of one dataset."""
+class ExactSums:
+    """The exact sums of one dataset, each made on first use.
 
-    counts: Cached
+    The subsample to W is drawn once, with the first seed's key; seeds vary the noise, and the
+    split of Algorithm 2. So the first seed gives what `mechanism.release(..., seed=…)` gives, bit
+    for bit, and a test says so.
+    """
+
+    counts: CachedCounts
     users: int  # the round figure that C and W follow
     seeds: tuple[int, ...]
-    _made: dict[tuple[object, ...], object] = field(default_factory=dict)
+    _sums: dict[str, object] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
 
     @property
@@ -318,50 +354,54 @@ class Exact:
 
     @property
     def key(self) -> int:
-        """Of the subsample to W."""
+        """The key of the subsample to W."""
         return Randomness.make(self.seeds[0]).key
 
     def laplace_totals(self, max_total: int) -> Integers:
-        """Totals of counts clipped to W."""
+        """Return the totals of counts clipped to W."""
         clipped = partial(clip, self.counts, max_count=None, max_total=max_total, key=self.key)
         return self.counts.cached_sum(("totals", max_total), lambda: clipped().totals)
 
     @property
-    def weighted(self) -> Weighted:
+    def weighted(self) -> WeightedStatistics:
         """Algorithm 1 for all users and every S."""
-        return self._once(
-            ("weighted",), lambda: Weighted.of(Statistics(self._clipped()), BEST_SLOPES)
+        return self._cached(
+            "weighted",
+            lambda: WeightedStatistics.from_statistics(Statistics(self._clip()), BEST_SLOPES),
         )
 
     @property
     def held_out_splits(self) -> dict[int, HeldOutSplit]:
         """Algorithm 2 for each seed's split."""
-        return self._once(("rehearsals",), self._split)
+        return self._cached("held-out splits", self._split)
 
     def _split(self) -> dict[int, HeldOutSplit]:
-        clipped = self._clipped()
-        splits = (
-            (seed, held_out(self.counts, key=Randomness.make(seed).key)) for seed in self.seeds
-        )
-        return {seed: HeldOutSplit.of(clipped, scoring) for seed, scoring in splits}
+        clipped = self._clip()
+        splits = {}
+        for seed in self.seeds:
+            scoring = scoring_users(self.counts, key=Randomness.make(seed).key)
+            splits[seed] = HeldOutSplit.from_clipped(clipped, scoring)
+        return splits
 
-    def _clipped(self) -> ClippedCounts:
-        """To C and W; as large as the counts, so it is not kept."""
+    def _clip(self) -> ClippedCounts:
+        """Clip to C and W; the result is as large as the counts, so it is not kept."""
         max_count, max_total = self.bounds
         return clip(self.counts, max_count=max_count, max_total=max_total, key=self.key)
 
-    def _once(self, name: tuple[object, ...], make: Callable[[], Made]) -> Made:
-        """Make it, or find it: threads that ask for the same thing wait for the first."""
+    def _cached(self, name: str, make: Callable[[], Sums]) -> Sums:
+        """Return what has this name, made on first use; threads wait for the first."""
         with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            return self._made[name]  # type: ignore[return-value]
+            if name not in self._sums:
+                self._sums[name] = make()
+            return self._sums[name]  # type: ignore[return-value]
 
 
-BEST_TOTALS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # W
-SMALLEST = 1e-300  # a probability that vanished counts as this, so that every KL is finite
+# --- Every mechanism on one dataset ---
 
-Measure = Callable[[Floats], float]
+BEST_TOTALS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # W that the oracle tries
+MIN_PROBABILITY = 1e-300  # a probability that vanished counts as this, so that every KL is finite
+
+Metric = Callable[[Floats], float]  # of θ; lower is better
 
 
 class Method(StrEnum):
@@ -390,7 +430,7 @@ class Method(StrEnum):
         return "NONE" if self.value.startswith(("k-", "private")) else "PROVED"
 
     @property
-    def oracle(self) -> bool:
+    def is_oracle(self) -> bool:
         """Whether its settings were chosen by looking at private data."""
         return self.value.endswith("*")
 
@@ -400,7 +440,7 @@ LAPLACES = (Method.LAPLACE, Method.LAPLACE_BEST, Method.LAPLACE_PUBLIC, Method.L
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """One measured number with all its settings; None where a setting does not apply."""
 
     method: Method
@@ -423,131 +463,160 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
-    """One dataset, ready to be released by everything."""
+class MechanismBench:
+    """One dataset, ready to be released by every mechanism."""
 
-    data: Data
-    exact: Exact
-    measure: Measure
+    data: ExperimentData
+    sums: ExactSums
+    metric: Metric
     delta: float
     workers: int = cpu_count() or 1
 
-    def rows(
+    def run(
         self,
         epsilons: Sequence[float],
         methods: Iterable[Method] = (*PUBLIC_AND_PRIVATE, *LAPLACES),
-    ) -> list[Row]:
-        """These mechanisms at these ε."""
+    ) -> list[ResultRow]:
+        """Measure these methods at these ε, for every seed."""
         wanted = set(methods)
-        found = [self._row(Method.PUBLIC, self._public, epsilon=epsilon) for epsilon in epsilons]
+        seeds = self.sums.seeds
+        public = public_distribution(self.data.vocabulary.counts)
+        rows = [self._row(Method.PUBLIC, public, epsilon=epsilon) for epsilon in epsilons]
         if Method.POSTERIOR in wanted:
-            found += self._each(self._posterior, product(epsilons, self.exact.seeds))
+            rows += self._run_parallel(self._posterior, product(epsilons, seeds))
         if Method.PAPER_TUNED in wanted:
-            found += self._each(self._tuned, product(epsilons, self.exact.seeds))
+            rows += self._run_parallel(self._tuned_paper, product(epsilons, seeds))
         if Method.PAPER_BEST in wanted:
-            tried = self._each(
-                self._paper, product(epsilons, self.exact.seeds, BEST_SLOPES, BEST_RHOS)
+            tried = self._run_parallel(
+                self._paper, product(epsilons, seeds, BEST_SLOPES, BEST_RHOS)
             )
-            found += best(tried, ("slope", "rho"))
+            rows += best_settings(tried, ("slope", "rho"))
             in_range = [
                 row for row in tried if row.slope is not None and row.slope >= min(GRID.slopes)
             ]
-            found += [
-                replace(row, method=Method.PAPER_RANGE) for row in best(in_range, ("slope", "rho"))
+            rows += [
+                replace(row, method=Method.PAPER_RANGE)
+                for row in best_settings(in_range, ("slope", "rho"))
             ]
-        for at_w, at_best in (
+        for at_paper_total, at_best_total in (
             (Method.LAPLACE, Method.LAPLACE_BEST),
             (Method.LAPLACE_PUBLIC, Method.LAPLACE_PUBLIC_BEST),
         ):
-            if at_w in wanted:
-                found += self._laplaces(epsilons, at_w, at_best)
-        return [row for row in found if row.method in wanted]
+            if at_paper_total in wanted:
+                rows += self._laplaces(epsilons, at_paper_total, at_best_total)
+        return [row for row in rows if row.method in wanted]
 
-    def k_anonymity(self, ks: Sequence[int]) -> list[Row]:
-        """Both ways to spread what is suppressed, for each K."""
+    def run_k_anonymity(self, ks: Sequence[int]) -> list[ResultRow]:
+        """Measure both ways to spread what is suppressed, for each K."""
         kinds = ((Method.K_ADD_ONE, Suppressed.ADD_ONE), (Method.K_PUBLIC, Suppressed.PUBLIC))
-        return [
-            self._row(method, self._k_anonymous(k, kind), k=k)
-            for (method, kind), k in product(kinds, ks)
-        ]
+        rows = []
+        for (method, suppressed), k in product(kinds, ks):
+            release = KAnonymity(k, suppressed).release(self.sums.counts, self.data.vocabulary)
+            rows.append(self._row(method, release.probabilities, k=k))
+        return rows
 
-    def private(self) -> Row:
-        """The private counts themselves, add-one."""
-        raised = self.exact.counts.totals + 1.0
+    def private_counts_row(self) -> ResultRow:
+        """Measure the private counts themselves, add-one."""
+        raised = self.sums.counts.totals + 1.0
         return self._row(Method.PRIVATE, raised / raised.sum())
 
-    @property
-    def _public(self) -> Floats:
-        return public_distribution(self.data.vocabulary.counts)
-
-    def _k_anonymous(self, k: int, kind: Suppressed) -> Floats:
-        return KAnonymity(k, kind).release(self.exact.counts, self.data.vocabulary).probabilities
-
-    def _row(self, method: Method, theta: Floats, **settings: float | None) -> Row:
+    def _row(self, method: Method, theta: Floats, **settings: float | None) -> ResultRow:
         data = self.data
-        value = self.measure(np.maximum(theta, SMALLEST))
-        return Row(method, value, data.users, len(data.vocabulary), data.public_noise, **settings)  # type: ignore[arg-type]
+        value = self.metric(np.maximum(theta, MIN_PROBABILITY))
+        return ResultRow(
+            method,
+            value,
+            data.users,
+            len(data.vocabulary),
+            data.public_noise,
+            **settings,  # type: ignore[arg-type]
+        )
 
-    def _each(self, task: Callable[..., Row], arguments: Iterable[tuple[float, ...]]) -> list[Row]:
+    def _run_parallel(
+        self, task: Callable[..., ResultRow], arguments: Iterable[tuple[float, ...]]
+    ) -> list[ResultRow]:
         with ThreadPoolExecutor(self.workers) as pool:
-            return list(pool.map(lambda each: task(*each), list(arguments)))
+            return list(pool.map(lambda arguments_of_row: task(*arguments_of_row), list(arguments)))
 
-    def _laplaces(self, epsilons: Sequence[float], at_w: Method, at_best: Method) -> Iterator[Row]:
-        """At the paper's W, and at the best of the grid."""
-        paper_total = self.exact.bounds[1]
+    def _laplaces(
+        self, epsilons: Sequence[float], at_paper_total: Method, at_best_total: Method
+    ) -> Iterator[ResultRow]:
+        """Yield rows at the paper's W, and at the best of the grid."""
+        _, paper_total = self.sums.bounds
         totals = sorted({*BEST_TOTALS, paper_total})
-        tried = self._each(
-            lambda *each: self._laplace(at_w, *each), product(epsilons, self.exact.seeds, totals)
+        tried = self._run_parallel(
+            partial(self._laplace, at_paper_total), product(epsilons, self.sums.seeds, totals)
         )
         yield from (row for row in tried if row.max_total == paper_total)
-        yield from (replace(row, method=at_best) for row in best(tried, ("max_total",)))
+        best = best_settings(tried, ("max_total",))
+        yield from (replace(row, method=at_best_total) for row in best)
 
-    def _laplace(self, method: Method, epsilon: float, seed: int, max_total: int) -> Row:
+    def _laplace(self, method: Method, epsilon: float, seed: int, max_total: int) -> ResultRow:
         mechanism = (Laplace if method == Method.LAPLACE else LaplacePublic)(max_total)
         noise = Randomness.make(seed).noise
-        totals = self.exact.laplace_totals(max_total)
+        totals = self.sums.laplace_totals(max_total)
         theta = mechanism.sample(totals, self.data.vocabulary, Budget(epsilon), noise)
         return self._row(method, theta, epsilon=epsilon, delta=0.0, seed=seed, max_total=max_total)
 
-    def _paper(self, epsilon: float, seed: int, slope: float, rho: float) -> Row:
-        """Algorithm 1 at one (S, ρ)."""
-        weighted, noise = self.exact.weighted, Randomness.make(seed).noise
+    def _paper(self, epsilon: float, seed: int, slope: float, rho: float) -> ResultRow:
+        """Measure Algorithm 1 at one (S, ρ)."""
+        noise = Randomness.make(seed).noise
         prior_logs = centred_log(self.data.vocabulary.counts)
-        theta = weighted.theta(prior_logs, Budget(epsilon, self.delta), noise, slope=slope, rho=rho)
+        budget = Budget(epsilon, self.delta)
+        theta = self.sums.weighted.sample(prior_logs, budget, noise, slope=slope, rho=rho)
         return self._paper_row(Method.PAPER_BEST, theta, epsilon, seed, slope, rho)
 
-    def _tuned(self, epsilon: float, seed: int) -> Row:
-        """Algorithm 2 end to end."""
-        rehearsal, noise = self.exact.held_out_splits[seed], Randomness.make(seed).noise
+    def _tuned_paper(self, epsilon: float, seed: int) -> ResultRow:
+        """Measure Algorithm 2 end to end."""
+        split = self.sums.held_out_splits[seed]
+        noise = Randomness.make(seed).noise
         prior_logs = centred_log(self.data.vocabulary.counts)
-        for_release, for_tuning = Budget(epsilon, self.delta).split(FOR_RELEASE, FOR_TUNING)
-        slope, rho = rehearsal.choose(prior_logs, for_tuning.epsilon, noise)
+        for_release, for_tuning = Budget(epsilon, self.delta).split(RELEASE_SHARE, TUNING_SHARE)
+        slope, rho = split.choose_settings(prior_logs, for_tuning.epsilon, noise)
         budget = Budget(for_release.epsilon, self.delta)
-        theta = rehearsal.others.theta(prior_logs, budget, noise, slope=slope, rho=rho)
+        theta = split.others.sample(prior_logs, budget, noise, slope=slope, rho=rho)
         return self._paper_row(Method.PAPER_TUNED, theta, epsilon, seed, slope, rho)
 
     def _paper_row(
         self, method: Method, theta: Floats, epsilon: float, seed: int, slope: float, rho: float
-    ) -> Row:
-        max_count, max_total = self.exact.bounds
-        bounds = {"max_count": max_count, "max_total": max_total, "slope": slope, "rho": rho}
-        return self._row(method, theta, epsilon=epsilon, delta=self.delta, seed=seed, **bounds)
-
-    def _posterior(self, epsilon: float, seed: int) -> Row:
-        """`Posterior` itself; the counts remember its exact sums."""
-        budget = Budget(epsilon, self.delta)
-        made = Posterior().distribution(
-            self.exact.counts, self.data.vocabulary, budget, Randomness.make(seed)
+    ) -> ResultRow:
+        max_count, max_total = self.sums.bounds
+        return self._row(
+            method,
+            theta,
+            epsilon=epsilon,
+            delta=self.delta,
+            seed=seed,
+            max_count=max_count,
+            max_total=max_total,
+            slope=slope,
+            rho=rho,
         )
-        clip_norm = made.details["clip_norm_used"]
-        settings = {"epsilon": epsilon, "delta": self.delta, "seed": seed, "clip_norm": clip_norm}
-        return self._row(Method.POSTERIOR, made.theta, **settings)
+
+    def _posterior(self, epsilon: float, seed: int) -> ResultRow:
+        """Measure `Posterior` itself; the counts remember its exact sums."""
+        outcome = Posterior().distribution(
+            self.sums.counts,
+            self.data.vocabulary,
+            Budget(epsilon, self.delta),
+            Randomness.make(seed),
+        )
+        return self._row(
+            Method.POSTERIOR,
+            outcome.theta,
+            epsilon=epsilon,
+            delta=self.delta,
+            seed=seed,
+            clip_norm=outcome.details["clip_norm_used"],
+        )
 
 
-def best(tried: Sequence[Row], settings: Sequence[str]) -> Iterator[Row]:
-    """For each ε the rows of the settings with the smallest median over seeds."""
+def best_settings(tried: Sequence[ResultRow], settings: Sequence[str]) -> Iterator[ResultRow]:
+    """Yield, for each ε, the rows of the settings with the smallest median over seeds."""
     for epsilon in dict.fromkeys(row.epsilon for row in tried):
-        groups: dict[tuple[float, ...], list[Row]] = {}
-        for row in (row for row in tried if row.epsilon == epsilon):
-            groups.setdefault(tuple(getattr(row, name) for name in settings), []).append(row)
+        groups: dict[tuple[float, ...], list[ResultRow]] = {}
+        for row in tried:
+            if row.epsilon == epsilon:
+                values = tuple(getattr(row, name) for name in settings)
+                groups.setdefault(values, []).append(row)
         yield from min(groups.values(), key=lambda rows: median(row.value for row in rows))

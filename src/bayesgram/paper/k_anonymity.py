@@ -1,4 +1,7 @@
-"""k-anonymity (§5.5 of the paper): n-grams of fewer than K users are suppressed. For comparison only."""
+"""k-anonymity (§5.5 of the paper): n-grams of fewer than K users are suppressed.
+
+For comparison only: it is not differentially private.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,17 +18,22 @@ from bayesgram.public.vocabulary import Vocabulary, public_distribution
 
 @dataclass(frozen=True)
 class KAnonymity(Mechanism):
-    """Exact counts of n-grams with at least K users."""
+    """Exact counts of n-grams with at least K users.
+
+    >>> KAnonymity(k=50).guarantee.name
+    'NONE'
+    """
 
     name: ClassVar[str] = "k-anonymity"
     guarantee: ClassVar[Guarantee] = Guarantee.NONE
     statement: ClassVar[str] = (
-        "no noise: exact counts of n-grams of at least K users; comparing two such releases can single a user out."
+        "no noise: exact counts of n-grams of at least K users; comparing two such releases can"
+        " single a user out."
     )
     usual_delta: ClassVar[float] = 0.0
 
-    k: int = 50
-    suppressed: Suppressed = Suppressed.ADD_ONE
+    k: int = 50  # K: an n-gram of fewer users is suppressed
+    suppressed: Suppressed = Suppressed.ADD_ONE  # where the mass of suppressed n-grams goes
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -43,18 +51,24 @@ class KAnonymity(Mechanism):
         budget: Budget | None,
         chance: Randomness,
     ) -> Outcome:
-        """`add-one`: suppressed counts are 0, then 1 is added to all. `public`: their mass is spread as public text."""
+        """Return the counts that are shown, and the mass of the others spread.
+
+        `add-one`: suppressed counts are 0, then 1 is added to all. `public`: their mass is spread
+        as in public text.
+        """
         shown = counts.users_per_ngram >= self.k
-        kept = np.where(shown, counts.totals, 0).astype(np.float64)
+        shown_counts = np.where(shown, counts.totals, 0).astype(np.float64)
         if self.suppressed == Suppressed.ADD_ONE:
-            return Outcome((kept + 1) / (kept + 1).sum())
+            return Outcome((shown_counts + 1) / (shown_counts + 1).sum())
         prior = np.where(shown, 0, public_distribution(vocabulary.counts))
-        hidden = counts.totals[~shown].sum() + 1.0
-        spread = kept if shown.all() else kept + hidden * prior / prior.sum()
+        hidden_mass = counts.totals[~shown].sum() + 1.0
+        spread = shown_counts
+        if not shown.all():
+            spread = shown_counts + hidden_mass * prior / prior.sum()
         return Outcome(spread / spread.sum())
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
-        """No noise, so no ε is claimed."""
+        """Refuse a budget: there is no noise, so no ε is claimed."""
         if budget is not None:
             raise UsageError.for_argument(
                 "epsilon",

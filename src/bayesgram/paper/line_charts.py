@@ -1,6 +1,7 @@
-"""Pictures of rows: one line a mechanism, labelled where it ends, with its range over seeds as a band.
+"""Charts of result rows: one line for each method, labelled where it ends, with a band over seeds.
 
-Colours and dashes belong to mechanisms and are the same in every picture; dashed means chosen by an oracle.
+Colours and dashes belong to methods and are the same in every chart; dashed means chosen by an
+oracle. Drawing functions take rows and return an Altair chart.
 """
 
 import math
@@ -10,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from bayesgram.charts import spread_out
-from bayesgram.paper.harness import Method, Row
+from bayesgram.paper.harness import Method, ResultRow
 
 COLOURS = {
     Method.POSTERIOR: "#1b7f5c",
@@ -28,8 +29,12 @@ COLOURS = {
     Method.K_PUBLIC: "#53a7d8",
     Method.PRIVATE: "#222222",
 }
-ORACLE = "Line: median over seeds; band: smallest to largest. Dashed, *: chosen by looking at private data."
-HEIGHT, LABEL = 380, 15  # pixels; the height of a label
+LINE_NOTE = (
+    "Line: median over seeds; band: smallest to largest."
+    " Dashed, *: chosen by looking at private data."
+)
+HEIGHT = 380  # of a panel, in pixels
+LABEL_HEIGHT = 15
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Mark:
+class LinePoint:
     """One point of a line."""
 
     method: str
@@ -52,29 +57,34 @@ class Mark:
     high: float
 
 
-def marks(rows: Sequence[Row], axis: str) -> list[Mark]:
-    """Median, smallest and largest over seeds, for each mechanism and place."""
-    groups: dict[tuple[Method, float], list[Row]] = {}
+def line_points(rows: Sequence[ResultRow], axis: str) -> list[LinePoint]:
+    """Return median, smallest and largest over seeds, for each method and position."""
+    groups: dict[tuple[Method, float], list[ResultRow]] = {}
     for row in rows:
         groups.setdefault((row.method, getattr(row, axis)), []).append(row)
-    return [_mark(method, place, found) for (method, place), found in groups.items()]
+    return [_line_point(method, position, group) for (method, position), group in groups.items()]
 
 
-def _mark(method: Method, place: float, rows: Sequence[Row]) -> Mark:
+def _line_point(method: Method, position: float, rows: Sequence[ResultRow]) -> LinePoint:
     lows = [row.value if row.low is None else row.low for row in rows]
     highs = [row.value if row.high is None else row.high for row in rows]
-    return Mark(method.value, place, median(row.value for row in rows), min(lows), max(highs))
+    return LinePoint(
+        method.value, position, median(row.value for row in rows), min(lows), max(highs)
+    )
 
 
-def log_domain(rows: Sequence[Row]) -> tuple[float, float]:
-    """A little more than the values need, on a log scale; Algorithm 2 may leave it at the top, by far."""
+def log_domain(rows: Sequence[ResultRow]) -> tuple[float, float]:
+    """Return a little more than the values need, on a log scale.
+
+    Algorithm 2 may leave it at the top, by far.
+    """
     values = [row.value for row in rows if row.method != Method.PAPER_TUNED]
     margin = (max(values) / min(values)) ** 0.05
     return min(values) / margin, max(values) * margin * 1.2
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, … or, over a wide range, 1, 10, 100, …
+    """Return 1, 2, 5, 10, … or, over a wide range, 1, 10, 100, …
 
     >>> log_ticks(0.02, 0.6), log_ticks(0.02, 30)
     ([0.02, 0.05, 0.1, 0.2, 0.5], [0.1, 1.0, 10.0])
@@ -89,7 +99,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 class Panel:
     """One set of axes."""
 
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     axis: Axis
     y_title: str
     domain: tuple[float, float] | None = None
@@ -97,10 +107,10 @@ class Panel:
     width: int = 430
 
     def draw(self) -> Any:  # noqa: ANN401 - Altair's charts share no useful base
-        """Bands, lines, points and labels."""
+        """Draw bands, lines, points and labels."""
         import altair as alt  # noqa: PLC0415 - 0.5 s
 
-        points = marks(self.rows, self.axis.name)
+        points = line_points(self.rows, self.axis.name)
         inside = [point for point in points if self._span[0] <= point.value <= self._span[1]]
         base, seen, names = (
             alt.Chart(alt.InlineData(values=values)).encode(x=self._x(points))
@@ -110,7 +120,7 @@ class Panel:
                 self._labels(points),
             )
         )
-        colour, dash = by_method()
+        colour, dash = method_scales()
         layers = (
             base.mark_area(opacity=0.18, clip=True).encode(
                 y=self._y("low"), y2="high:Q", color=colour
@@ -131,13 +141,15 @@ class Panel:
     def _span(self) -> tuple[float, float]:
         return self.domain or log_domain(self.rows)
 
-    def _x(self, points: Sequence[Mark]) -> Any:  # noqa: ANN401
+    def _x(self, points: Sequence[LinePoint]) -> Any:  # noqa: ANN401
         import altair as alt  # noqa: PLC0415
 
         ticks = sorted({point.x for point in points})
-        shown = alt.Axis(values=ticks, format=self.axis.format, labelOverlap="greedy", grid=False)
+        tick_axis = alt.Axis(
+            values=ticks, format=self.axis.format, labelOverlap="greedy", grid=False
+        )
         return alt.X(
-            "x:Q", title=self.axis.title, scale=alt.Scale(type="log", nice=False), axis=shown
+            "x:Q", title=self.axis.title, scale=alt.Scale(type="log", nice=False), axis=tick_axis
         )
 
     def _y(self, field: str) -> Any:  # noqa: ANN401
@@ -150,14 +162,15 @@ class Panel:
         )
         return alt.Y(f"{field}:Q", title=self.y_title, scale=scale, axis=axis)
 
-    def _labels(self, points: Sequence[Mark]) -> list[dict[str, Any]]:
-        """Each mechanism's name at the end of its line, moved up or down where two would overlap."""
+    def _labels(self, points: Sequence[LinePoint]) -> list[dict[str, Any]]:
+        """Return each method's name at the end of its line, moved where two would overlap."""
         last = {point.method: point for point in sorted(points, key=lambda point: point.x)}
         right = max(point.x for point in points)
         ends = sorted(last.values(), key=lambda point: point.value)
-        places = spread_out([self._pixel(point.value) for point in ends], LABEL, HEIGHT)
+        places = spread_out([self._pixel(point.value) for point in ends], LABEL_HEIGHT, HEIGHT)
         outside = [
-            f" ↑ {shown(point.value)}" if point.value > self._span[1] else "" for point in ends
+            f" ↑ {format_value(point.value)}" if point.value > self._span[1] else ""
+            for point in ends
         ]
         return [
             {
@@ -170,34 +183,34 @@ class Panel:
         ]
 
     def _pixel(self, value: float) -> float:
-        """Height of a value above the bottom."""
+        """Return the height of a value above the bottom."""
         low, high = (math.log(end) if self.log else end for end in self._span)
         return min(((math.log(value) if self.log else value) - low) / (high - low), 1.0) * HEIGHT
 
     def _value(self, pixel: float) -> float:
         low, high = (math.log(end) if self.log else end for end in self._span)
-        found = low + pixel / HEIGHT * (high - low)
-        return math.exp(found) if self.log else found
+        place = low + pixel / HEIGHT * (high - low)
+        return math.exp(place) if self.log else place
 
 
-def by_method() -> tuple[Any, Any]:
-    """The colour and the dash of each mechanism, in every picture the same."""
+def method_scales() -> tuple[Any, Any]:
+    """Return the colour and the dash of each method, the same in every chart."""
     import altair as alt  # noqa: PLC0415
 
     methods = [method.value for method in Method]
     colours = alt.Scale(domain=methods, range=[COLOURS[method] for method in Method])
     dashes = alt.Scale(
-        domain=methods, range=[[5, 3] if method.oracle else [1, 0] for method in Method]
+        domain=methods, range=[[5, 3] if method.is_oracle else [1, 0] for method in Method]
     )
     return alt.Color("method:N", legend=None, scale=colours), alt.StrokeDash(
         "method:N", legend=None, scale=dashes
     )
 
 
-def shown(value: float) -> str:
-    """Three digits, or more before the point.
+def format_value(value: float) -> str:
+    """Format with three digits, or more before the point.
 
-    >>> shown(0.13481), shown(1502.37), shown(5.27e19)
+    >>> format_value(0.13481), format_value(1502.37), format_value(5.27e19)
     ('0.135', '1,502', '5e19')
     """
     if value < 1_000:
@@ -205,8 +218,8 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if value < 1_000_000 else f"{value:.0e}".replace("e+", "e")
 
 
-def titled(chart: Any, title: str, *notes: str) -> Any:  # noqa: ANN401
-    """The chart with its title, its setting and how to read it."""
+def add_title(chart: Any, title: str, *notes: str) -> Any:  # noqa: ANN401
+    """Return the chart with its title, its setting and how to read it."""
     import altair as alt  # noqa: PLC0415
 
     subtitle = alt.Title(
@@ -219,49 +232,58 @@ def titled(chart: Any, title: str, *notes: str) -> Any:  # noqa: ANN401
     )
 
 
-def of_users(setting: str, users: int) -> str:
-    """The setting of a picture of some of the users."""
+def describe_users(setting: str, users: int) -> str:
+    """Return the setting of a chart of some of the users."""
     return setting if f" {users:,} users" in setting else f"{setting}; here {users:,} of the users"
 
 
 def side_by_side(*panels: Panel) -> Any:  # noqa: ANN401
-    """Panels next to each other."""
+    """Draw panels next to each other."""
     import altair as alt  # noqa: PLC0415
 
     return alt.hconcat(*(panel.draw() for panel in panels), spacing=24)
 
 
-def dots(rows: Sequence[Row], *, x_title: str, beside: dict[str, float]) -> Any:  # noqa: ANN401
-    """One line a mechanism, a dot on a log axis: for tables. `beside` are the paper's numbers, as rings."""
+def draw_dots(rows: Sequence[ResultRow], *, x_title: str, published: dict[str, float]) -> Any:  # noqa: ANN401
+    """Draw a table: one line for each method, with a dot on a log axis.
+
+    Args:
+        rows: Measured values.
+        x_title: The title of the axis.
+        published: The paper's own numbers, drawn as rings.
+    """
     import altair as alt  # noqa: PLC0415
 
-    found = sorted(marks(rows, "vocabulary_size"), key=lambda mark: mark.value)
-    usual = [mark.value for mark in found if mark.method != Method.PAPER_TUNED.value]
-    end = 3 * max(*usual, *beside.values())
+    points = sorted(line_points(rows, "vocabulary_size"), key=lambda point: point.value)
+    in_scale = [point.value for point in points if point.method != Method.PAPER_TUNED.value]
+    end = 3 * max(*in_scale, *published.values())
     values = [
         {
-            "method": mark.method,
-            "value": min(mark.value, end),
-            "label": f"{'→ ' if mark.value > end else ''}{shown(mark.value)}",
+            "method": point.method,
+            "value": min(point.value, end),
+            "label": f"{'→ ' if point.value > end else ''}{format_value(point.value)}",
         }
-        for mark in found
+        for point in points
     ]
-    theirs = [
-        {"method": mark.method, "value": beside[mark.method]}
-        for mark in found
-        if mark.method in beside
+    paper_values = [
+        {"method": point.method, "value": published[point.method]}
+        for point in points
+        if point.method in published
     ]
     y = alt.Y(
-        "method:N", sort=[mark.method for mark in found], title=None, axis=alt.Axis(labelLimit=300)
+        "method:N",
+        sort=[point.method for point in points],
+        title=None,
+        axis=alt.Axis(labelLimit=300),
     )
-    ticks = alt.Axis(grid=False, format="~g", values=log_ticks(min(usual) / 2, end))
-    scale = alt.Scale(type="log", domain=[min(usual) / 1.3, end], nice=False)
+    ticks = alt.Axis(grid=False, format="~g", values=log_ticks(min(in_scale) / 2, end))
+    scale = alt.Scale(type="log", domain=[min(in_scale) / 1.3, end], nice=False)
     x = alt.X("value:Q", title=x_title, scale=scale, axis=ticks)
     ours = alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y)
-    rings = alt.Chart(alt.InlineData(values=theirs)).encode(x=x, y=y)
+    rings = alt.Chart(alt.InlineData(values=paper_values)).encode(x=x, y=y)
     return (
         rings.mark_point(size=70, color="#999", strokeWidth=1.5)
         + rings.mark_text(align="left", dx=9, color="#888").encode(text="value:N")
-        + ours.mark_point(filled=True, size=80, opacity=1).encode(color=by_method()[0])
+        + ours.mark_point(filled=True, size=80, opacity=1).encode(color=method_scales()[0])
         + ours.mark_text(align="left", dx=9, fontWeight="bold").encode(text="label:N")
     ).properties(width=460)

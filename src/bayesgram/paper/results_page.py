@@ -1,10 +1,8 @@
-"""One page for a person: each figure, what the paper says, what was found. Opens offline, prints, follows dark mode.
+"""Run experiments into a folder: NAME.csv, NAME.svg and NAME.png of each, and one page over all.
 
-In:  results.   Out: HTML with the pictures inside it. Computes nothing but medians for its tables.
-
-Make experiments: rows to NAME.csv, pictures to NAME.svg and NAME.png, and index.html over all of them.
-
-The folder appears whole, or not at all. Every CSV carries its settings as columns, and the warning that it is private.
+The folder appears whole, or not at all. Every CSV carries its settings as columns, and the warning
+that it is private. The page shows each figure, what the paper says, and what was measured. It
+holds its pictures, opens offline, prints, and follows dark mode.
 """
 
 import base64
@@ -19,47 +17,136 @@ from bayesgram.charts import save
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.pages import head
-from bayesgram.paper.experiment import Experiment, Finding, Run
-from bayesgram.paper.figure_1 import FIGURE_1
-from bayesgram.paper.figure_2 import FIGURE_2
-from bayesgram.paper.figure_3 import FIGURE_3
-from bayesgram.paper.figure_4 import FIGURE_4
-from bayesgram.paper.figure_5 import FIGURE_5
-from bayesgram.paper.figure_6 import FIGURE_6
-from bayesgram.paper.harness import Cost, Row, metered
-from bayesgram.paper.line_charts import marks
-from bayesgram.paper.table_1 import TABLE_1
+from bayesgram.paper.experiment import Assessment, Experiment, ExperimentRun
+from bayesgram.paper.figures import EXPERIMENTS
+from bayesgram.paper.harness import Cost, ResultRow, measure_cost
+from bayesgram.paper.line_charts import line_points
 from bayesgram.version import VERSION
 
-READING = """
-<p>Numbers are medians of {seeds} seed{s}; bands go from the smallest to the largest. The noise is seeded, so that the
-page can be made again: it is not the noise of a release. The paper never states its δ. C = 1 below a million users and
-10 from there on, W = users/1000, as in the paper. What is marked * chose W, or S and ρ, by looking at private data;
-S is sought from 10⁻⁶, below the range of the paper (10⁻³ to 10⁴), which flatters its mechanism where that is best. The
-ε of the paper’s mechanism is its claim, not a guarantee (EMPIRICAL); those of Laplace and the posterior mechanism are
-PROVED.</p>
+READING_NOTE = """
+<p>Numbers are medians of {seeds} seed{s}; bands go from the smallest to the largest. The noise is
+seeded, so that the page can be made again: it is not the noise of a release. The paper never
+states its δ. C = 1 below a million users and 10 from there on, W = users/1000, as in the paper.
+What is marked * chose W, or S and ρ, by looking at private data; S is sought from 10⁻⁶, below the
+range of the paper (10⁻³ to 10⁴), which flatters its mechanism where that is best. The ε of the
+paper’s mechanism is its claim, not a guarantee (EMPIRICAL); those of Laplace and the posterior
+mechanism are PROVED.</p>
 """
-MARKS = {True: ("✓", "reproduced", "holds"), False: ("✗", "not", "does not hold")}
+# The sign of a check, its CSS class and its tooltip.
+CHECK_SIGNS = {True: ("✓", "reproduced", "holds"), False: ("✗", "not", "does not hold")}
 
 
 @dataclass(frozen=True)
-class Result:
-    """What an experiment gave."""
+class ExperimentResult:
+    """What an experiment measured, and what it took."""
 
     experiment: Experiment
-    rows: list[Row]
-    finding: Finding
+    rows: list[ResultRow]
+    assessment: Assessment
     cost: Cost
 
 
-def page(results: Sequence[Result], folder: Path, *, setting: str, seeds: int) -> str:
-    """The whole document; pictures are read from the folder."""
+# --- The folder ---
+
+INDEX = "index.html"
+CONTENTS = (
+    INDEX,
+    *(f"{name}.{ending}" for name in EXPERIMENTS for ending in ("csv", "svg", "png")),
+)
+# With fewer, most figures are noise alone. Not measured.
+MIN_USERS = 100
+MIN_NGRAMS = 50
+
+
+def run_experiments(
+    names: Sequence[str], run: ExperimentRun, output: Path, *, force: bool = False
+) -> list[ExperimentResult]:
+    """Run these experiments into a folder, in the order of the paper.
+
+    Args:
+        names: Of `figures.EXPERIMENTS`.
+        run: The data and the setting.
+        output: The folder to write; private.
+        force: Whether to replace an earlier folder of results.
+    """
+    if run.data.users < MIN_USERS or len(run.data.vocabulary) < MIN_NGRAMS:
+        raise UsageError(
+            Argument("users", str(run.data.users)),
+            ", ",
+            Argument("size", str(len(run.data.vocabulary))),
+            f": the experiments need at least {MIN_USERS} users and {MIN_NGRAMS} "
+            "n-grams; give more.",
+        )
+    with write_folder_atomically(output, contents=CONTENTS, force=force, private=True) as folder:
+        results = [
+            _run_experiment(experiment, run, folder)
+            for name, experiment in EXPERIMENTS.items()
+            if name in names
+        ]
+        document = render_page(results, folder, setting=run.describe(), seeds=len(run.seeds))
+        (folder / INDEX).write_text(document, encoding="utf-8")
+    return results
+
+
+def _run_experiment(experiment: Experiment, run: ExperimentRun, folder: Path) -> ExperimentResult:
+    with measure_cost() as cost:
+        rows = experiment.rows(run)
+    result = ExperimentResult(experiment, rows, experiment.assess(rows), cost)
+    _write_rows(folder / f"{experiment.name}.csv", result, run)
+    save(experiment.draw(rows, run.describe()), folder / experiment.name)
+    return result
+
+
+def _write_rows(path: Path, result: ExperimentResult, run: ExperimentRun) -> None:
+    """Write one line for each number, with its settings."""
+    experiment = result.experiment
+    provenance = {
+        "source": run.data.source,
+        "quick": run.quick,
+        "software": f"bayesgram {VERSION}",
+        "warning": DISCLOSURE,
+    }
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer: csv.DictWriter[str] | None = None
+        for row in result.rows:
+            label = {
+                "experiment": experiment.name,
+                "guarantee": row.method.guarantee,
+                "oracle": row.method.is_oracle,
+            }
+            line = {
+                **label,
+                "measure": experiment.measure,
+                **asdict(row),
+                "method": row.method.value,
+                **provenance,
+            }
+            if writer is None:
+                writer = csv.DictWriter(file, line)
+                writer.writeheader()
+            writer.writerow(line)
+
+
+def make_seeds(number: int) -> tuple[int, ...]:
+    """Return the seeds 1, 2, 3, … of so many repetitions."""
+    return tuple(range(1, 1 + check_int("seeds", number, 1, 1000, "the number of seeds")))
+
+
+# --- The page ---
+
+
+def render_page(
+    results: Sequence[ExperimentResult], folder: Path, *, setting: str, seeds: int
+) -> str:
+    """Return the whole document; charts are read from the folder."""
     title = "The paper's experiments, made again"
+    subtitle = f"Ramadan, Withers, Orr (2021), with bayesgram {escape(VERSION)}. {escape(setting)}."
+    warning = f"The numbers on this page are {escape(DISCLOSURE)}."
     parts = [
         f"{head(title)}<body><h1>{title}</h1>",
-        f'<p class="dim">Ramadan, Withers, Orr (2021), with bayesgram {escape(VERSION)}. {escape(setting)}.</p>',
-        f'<p class="warning"><b>Private.</b> The numbers on this page are {escape(DISCLOSURE)}.</p>',
-        READING.format(seeds=seeds, s="s" if seeds > 1 else ""),
+        f'<p class="dim">{subtitle}</p>',
+        f'<p class="warning"><b>Private.</b> {warning}</p>',
+        READING_NOTE.format(seeds=seeds, s="s" if seeds > 1 else ""),
         _summary(results),
         *(_section(result, folder) for result in results),
         "</body></html>\n",
@@ -67,62 +154,73 @@ def page(results: Sequence[Result], folder: Path, *, setting: str, seeds: int) -
     return "\n".join(parts)
 
 
-def _summary(results: Sequence[Result]) -> str:
+def _summary(results: Sequence[ExperimentResult]) -> str:
     lines = [
-        f'<tr><td><a href="#{r.experiment.name}">{escape(r.experiment.title)}</a></td><td>{_verdict(r.finding)}</td>'
-        f"<td>{seconds(r.cost.seconds)}</td><td>{r.cost.peak_bytes / 2**30:.1f} GiB</td></tr>"
+        f'<tr><td><a href="#{r.experiment.name}">{escape(r.experiment.title)}</a></td>'
+        f"<td>{_verdict(r.assessment)}</td><td>{format_seconds(r.cost.seconds)}</td>"
+        f"<td>{r.cost.peak_bytes / 2**30:.1f} GiB</td></tr>"
         for r in results
     ]
     head = "<tr><th>experiment</th><th>finding</th><th>time</th><th>peak memory</th></tr>"
     return f'<div class="scroll"><table>{head}{"".join(lines)}</table></div>'
 
 
-def _section(result: Result, folder: Path) -> str:
-    experiment, name = result.experiment, result.experiment.name
-    picture = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
-    checks = "".join(_check(check.found, holds=check.holds) for check in result.finding.checks)
-    remarks = "".join(f"<li>{escape(remark)}</li>" for remark in result.finding.remarks)
+def _section(result: ExperimentResult, folder: Path) -> str:
+    experiment = result.experiment
+    name = experiment.name
+    svg = (folder / f"{name}.svg").read_bytes()
+    picture = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+    checks = "".join(
+        _check(check.sentence, holds=check.holds) for check in result.assessment.checks
+    )
+    remarks = "".join(f"<li>{escape(remark)}</li>" for remark in result.assessment.remarks)
     files = " · ".join(f'<a href="{name}.{end}">{name}.{end}</a>' for end in ("csv", "svg", "png"))
-    cost = f"{seconds(result.cost.seconds)}, at most {result.cost.peak_bytes / 2**30:.1f} GiB"
+    cost = (
+        f"{format_seconds(result.cost.seconds)}, at most {result.cost.peak_bytes / 2**30:.1f} GiB"
+    )
     return "\n".join(
         [
             f'<section id="{name}"><h2>{escape(experiment.title)}</h2>',
-            f"<p>{_verdict(result.finding)}</p>",
+            f"<p>{_verdict(result.assessment)}</p>",
             f"<blockquote>{escape(experiment.statement)}</blockquote><ul>{checks}{remarks}</ul>",
-            f'<figure><img alt="{escape(experiment.title)}" src="data:image/svg+xml;base64,{picture}">',
+            f'<figure><img alt="{escape(experiment.title)}" src="{picture}">',
             f"<figcaption>{cost} · {files}</figcaption></figure>",
             f"<details><summary>Medians</summary>{_medians(result)}</details></section>",
         ]
     )
 
 
-def _verdict(finding: Finding) -> str:
-    return f'<span class="verdict {finding.verdict.split()[0]}">{finding.verdict}</span>'
+def _verdict(assessment: Assessment) -> str:
+    verdict = assessment.verdict
+    return f'<span class="verdict {verdict.split()[0]}">{verdict}</span>'
 
 
-def _check(found: str, *, holds: bool) -> str:
-    sign, colour, words = MARKS[holds]
-    return f'<li><span class="mark {colour}" title="{words}">{sign}</span>{escape(found)}</li>'
+def _check(sentence: str, *, holds: bool) -> str:
+    sign, colour, words = CHECK_SIGNS[holds]
+    return f'<li><span class="mark {colour}" title="{words}">{sign}</span>{escape(sentence)}</li>'
 
 
-def _medians(result: Result) -> str:
-    """Mechanisms down, places along the axis across; k-anonymity has its own axis."""
+def _medians(result: ExperimentResult) -> str:
+    """Return tables of medians: methods down, positions along the axis across.
+
+    K-anonymity has its own axis.
+    """
     tables = []
     axes = (
         (result.experiment.axis,) if result.experiment.published else (result.experiment.axis, "k")
     )
     for axis in axes:
-        found = marks([row for row in result.rows if getattr(row, axis) is not None], axis)
-        if found:
+        points = line_points([row for row in result.rows if getattr(row, axis) is not None], axis)
+        if points:
             columns = {
-                (mark.method, f"{mark.x:,.10g}"): mark.value
-                for mark in sorted(found, key=lambda mark: mark.x)
+                (point.method, f"{point.x:,.10g}"): point.value
+                for point in sorted(points, key=lambda point: point.x)
             }
-            theirs = {
+            published = {
                 (method.value, "the paper’s"): value
                 for method, value in result.experiment.published.items()
             }
-            tables.append(_table(axis, columns | theirs))
+            tables.append(_table(axis, columns | published))
     return "".join(tables)
 
 
@@ -145,80 +243,10 @@ def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def seconds(value: float) -> str:
-    """For a person.
+def format_seconds(value: float) -> str:
+    """Format a duration.
 
-    >>> seconds(4.23), seconds(200)
+    >>> format_seconds(4.23), format_seconds(200)
     ('4.2 s', '3 min 20 s')
     """
     return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
-
-
-EXPERIMENTS = {
-    e.name: e for e in (FIGURE_1, FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6, TABLE_1)
-}
-INDEX = "index.html"
-CONTENTS = (
-    INDEX,
-    *(f"{name}.{ending}" for name in EXPERIMENTS for ending in ("csv", "svg", "png")),
-)
-FEWEST_USERS, FEWEST_NGRAMS = 100, 50  # below, most figures are noise alone
-
-
-def make(names: Sequence[str], run: Run, output: Path, *, force: bool = False) -> list[Result]:
-    """Make these experiments into a folder, in the order of the paper."""
-    if run.data.users < FEWEST_USERS or len(run.data.vocabulary) < FEWEST_NGRAMS:
-        raise UsageError(
-            Argument("users", str(run.data.users)),
-            ", ",
-            Argument("size", str(len(run.data.vocabulary))),
-            f": the experiments need at least {FEWEST_USERS} users and {FEWEST_NGRAMS} "
-            "n-grams; give more.",
-        )
-    with write_folder_atomically(output, contents=CONTENTS, force=force, private=True) as folder:
-        results = [
-            _made(experiment, run, folder)
-            for name, experiment in EXPERIMENTS.items()
-            if name in names
-        ]
-        document = page(results, folder, setting=run.describe(), seeds=len(run.seeds))
-        (folder / INDEX).write_text(document, encoding="utf-8")
-    return results
-
-
-def _made(experiment: Experiment, run: Run, folder: Path) -> Result:
-    with metered() as cost:
-        rows = experiment.rows(run)
-    result = Result(experiment, rows, experiment.finding(rows), cost)
-    _write_rows(folder / f"{experiment.name}.csv", result, run)
-    save(experiment.draw(rows, run.describe()), folder / experiment.name)
-    return result
-
-
-def _write_rows(path: Path, result: Result, run: Run) -> None:
-    """One line a number, its settings beside it."""
-    name, measure = result.experiment.name, result.experiment.measure
-    about = {
-        "source": run.data.source,
-        "quick": run.quick,
-        "software": f"bayesgram {VERSION}",
-        "warning": DISCLOSURE,
-    }
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer: csv.DictWriter[str] | None = None
-        for row in result.rows:
-            label = {
-                "experiment": name,
-                "guarantee": row.method.guarantee,
-                "oracle": row.method.oracle,
-            }
-            line = {**label, "measure": measure, **asdict(row), "method": row.method.value, **about}
-            if writer is None:
-                writer = csv.DictWriter(file, line)
-                writer.writeheader()
-            writer.writerow(line)
-
-
-def seeds_of(number: int) -> tuple[int, ...]:
-    """1, 2, 3, …"""
-    return tuple(range(1, 1 + check_int("seeds", number, 1, 1000, "the number of seeds")))

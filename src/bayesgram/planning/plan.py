@@ -36,7 +36,7 @@ from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import LedgerContents
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import weaknesses
+from bayesgram.releases.card import find_weaknesses
 
 STEPS = (
     10,
@@ -335,7 +335,7 @@ class Plan:
         epsilon = self.epsilon or min(row.epsilon for row in self.rows)
         return [
             str(weakness)
-            for weakness in weaknesses(
+            for weakness in find_weaknesses(
                 epsilon, self.delta, round(self.assumed.users * self.segments)
             )
         ]

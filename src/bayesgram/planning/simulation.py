@@ -41,7 +41,7 @@ from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.intervals import known
+from bayesgram.releases.intervals import accuracy_share
 
 WORD_SHARE = 0.4  # of the variance of d belongs to words: what pooling found on Reddit posts against Wikipedia
 FACTOR = 2.0  # within which a probability is called known
@@ -117,7 +117,7 @@ def simulate(
     return Expected(
         kl=noise + shown * clipping_cost(distortion_of(people, public), choice, noise),
         public_kl=public_kl,
-        known=known(FACTOR, found.theta, found.deviation).mass,
+        known=accuracy_share(FACTOR, found.theta, found.deviation).mass_share,
         clip_norm=choice.clip_norm,
         clipped=float((norms > choice.clip_norm).mean()),
         model=found.model,
@@ -243,7 +243,7 @@ class Planner:
     @property
     def longest_list(self) -> int:
         """How many n-grams the vocabulary has of the order of which it has most."""
-        return max(len(part) for _, part in self.vocabulary.parts)
+        return max(len(part) for _, part in self.vocabulary.by_order)
 
     @property
     def largest(self) -> int:
@@ -292,9 +292,11 @@ class Planner:
         return lru_cache(4)(self._cut)
 
     def _cut(self, size: int) -> list[PublicNgrams]:
-        found = [PublicNgrams.of(_most_frequent(part, size)) for _, part in self.vocabulary.parts]
+        found = [
+            PublicNgrams.of(_most_frequent(part, size)) for _, part in self.vocabulary.by_order
+        ]
         return [replace(public, on_one_core=True) for public in found]
 
 
 def _most_frequent(part: Vocabulary, size: int) -> Vocabulary:
-    return part.taken(np.sort(np.argsort(-part.counts, kind="stable")[:size]))
+    return part.select(np.sort(np.argsort(-part.counts, kind="stable")[:size]))

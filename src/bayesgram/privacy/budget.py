@@ -1,4 +1,8 @@
-"""How much may be given away: (ε, δ) for adding or removing everything one user ever wrote."""
+"""The privacy budget (ε, δ) for one unit, and what a printed ε is worth.
+
+A `Budget` is for adding or removing everything that one user id wrote; it can be split into parts
+that compose to it. A `Guarantee` says whether an ε is proved, estimated, or no promise at all.
+"""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +12,8 @@ from fractions import Fraction
 from bayesgram.arguments import check_fields
 from bayesgram.errors import UsageError
 
-MIN_EPSILON = 1e-5  # below, nothing of the data is left, and calibration loses its digits
+# Smaller ones leave nothing of the data, and calibration loses its digits; not measured.
+MIN_EPSILON = 1e-5
 MIN_DELTA = 1e-30
 MAX_EPSILON = 100.0  # the largest value in the paper's figures; it protects nobody
 
@@ -23,7 +28,9 @@ class Guarantee(Enum):
 
 @dataclass(frozen=True)
 class Budget:
-    """(ε, δ)-differential privacy for one unit, which is everything that one user id wrote unless stated otherwise.
+    """(ε, δ)-differential privacy for one unit.
+
+    The unit is everything that one user id wrote, unless stated otherwise.
 
     >>> Budget(0.3, 1e-6).split(Fraction(2, 3), Fraction(1, 3))
     (Budget(epsilon=0.2, delta=6.666...e-07), Budget(epsilon=0.1, delta=3.333...e-07))
@@ -50,30 +57,36 @@ class Budget:
             )
 
         for name in ("epsilon", "delta"):
-            if type(getattr(self, name)) not in (
-                int,
-                float,
-            ):  # of NumPy, whose 32 bits would be calibrated for
+            # A NumPy number may have 32 bits only, and noise would be calibrated for those.
+            if type(getattr(self, name)) not in (int, float):
                 object.__setattr__(self, name, float(getattr(self, name)))
 
     def split(self, *shares: Fraction) -> tuple["Budget", ...]:
-        """Parts that compose to the whole: the shares add up to 1, exactly."""
+        """Return parts that compose to this budget.
+
+        Args:
+            *shares: The share of each part; positive, and exactly 1 in all.
+
+        Raises:
+            UsageError: If the shares don't add up to 1, or one is not positive.
+        """
         if sum(shares) != 1 or min(shares) <= 0:
             raise UsageError.for_argument(
                 "shares", ", ".join(map(str, shares)), "must be positive and add up to 1."
             )
-        epsilon, delta = _exactly(self.epsilon), _exactly(self.delta)
+        epsilon = _parse_decimal(self.epsilon)
+        delta = _parse_decimal(self.delta)
         return tuple(
-            Budget(_rounded_down(epsilon * share), _rounded_down(delta * share)) for share in shares
+            Budget(_round_down(epsilon * share), _round_down(delta * share)) for share in shares
         )
 
 
-def _exactly(value: float) -> Fraction:
-    """The number a person wrote: 0.1 is one tenth."""
+def _parse_decimal(value: float) -> Fraction:
+    """Return the number that a person wrote: 0.1 is one tenth."""
     return Fraction(repr(float(value)))
 
 
-def _rounded_down(value: Fraction) -> float:
-    """The largest float that is not above: parts never add up to more than the whole."""
+def _round_down(value: Fraction) -> float:
+    """Return the largest float that is not above: parts never add up to more than the whole."""
     nearest = float(value)
-    return nearest if _exactly(nearest) <= value else math.nextafter(nearest, 0)
+    return nearest if _parse_decimal(nearest) <= value else math.nextafter(nearest, 0)

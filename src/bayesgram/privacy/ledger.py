@@ -1,17 +1,14 @@
-"""Why a ledger can't be charged, in words: what it holds, what was asked, and what can be done.
+"""The privacy budget of one population: what may be spent, and everything that was.
 
-In:  a ledger's verified contents and a spend.   Out: an error, or None.   Does not read or write the file.
+A `Ledger` is one SQLite file. A release reserves its spend there before noise is drawn, and the
+reservation stays spent whatever happens afterwards. Entries are only ever appended, each with the
+hash of the one before; whatever is read is verified first, in full, in the same transaction
+(`ledger_io`). docs/ledger.md has the rule of composition, its proof, and what a hash chain can't
+notice.
 
-One population's budget in one SQLite file: what may be spent, and everything that was.
-
-A release reserves its spend here before noise is drawn, and the reservation stays spent whatever happens afterwards.
-Entries are only ever appended, each with the hash of the one before; whatever is read is verified first, in full, in
-the same transaction. docs/ledger.md has the file format, and what a hash chain can't notice.
-
-Does not know what a release is: it is given a `Spend` and a description.
+A ledger does not know what a release is: it gets a `Spend` and a description.
 """
 
-import logging
 import math
 import os
 import secrets
@@ -36,38 +33,214 @@ from bayesgram.privacy.accounting import (
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger_io import (
-    ENTRIES_OF,
     ENTRY_COLUMNS,
     FORMAT,
-    TRIGGERS,
     LedgerContents,
-    canonical,
-    columns_of,
+    canonical_json,
+    create_database,
     hash_entry,
     hash_row,
-    insert,
-    new_database,
+    insert_row,
     open_lock_file,
     read_ledger,
-    verified,
-    writing,
+    read_verified,
+    write_transaction,
 )
 from bayesgram.privacy.noise import check_opendp
 from bayesgram.privacy.unit import is_same_unit
+
+MAX_NAME_LENGTH = 200  # characters of the name of a population
+MAX_DESCRIPTION_LENGTH = 10_000  # characters of the JSON text of a description
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A budget that belongs to a named population.
+
+    Every call opens the file anew, so any number of processes and threads may use one ledger.
+    """
+
+    path: Path
+    identity: str  # 32 random hexadecimal digits; copies of a ledger share it
+    population: str
+    budget: Budget
+
+    @classmethod
+    @check_arguments
+    def create(cls, path: str | Path, *, population: str, budget: Budget) -> "Ledger":
+        """Make a new ledger file, which only its owner can read.
+
+        Args:
+            path: Where to write it; nothing may exist there.
+            population: The name of the people whom the budget is about.
+            budget: What may be spent on them in all.
+
+        Raises:
+            UsageError: If something exists at `path`, or the name can't be shown.
+        """
+        check_population(population)
+        _write_new_file(Path(path), _serialize_empty_ledger(population, budget))
+        with suppress(UsageError):  # then whoever writes first makes the lock file
+            os.close(open_lock_file(Path(path).resolve()))
+        return cls.open(path)
+
+    @classmethod
+    @check_arguments
+    def open(cls, path: str | Path) -> "Ledger":
+        """Open an existing ledger, verified from its first byte to its last entry.
+
+        Raises:
+            UsageError: If there is no ledger at `path`, or one of another format.
+            BayesgramError: If the ledger was edited or damaged.
+        """
+        contents = read_ledger(path)
+        return cls(Path(path).absolute(), contents.identity, contents.population, contents.budget)
+
+    def read(self) -> LedgerContents:
+        """Return everything that the ledger holds now, verified."""
+        return self._check_identity(read_ledger(self.path))
+
+    def reserve(self, spend: Spend, description: Mapping[str, Any]) -> int:
+        """Spend, durably, before noise is drawn.
+
+        Args:
+            spend: What the release costs one user.
+            description: What is released, as a JSON object; `description["unit"]` is its unit.
+
+        Returns:
+            The number of the new entry.
+
+        Raises:
+            BayesgramError: If it would be too much, or if the installed OpenDP can't draw the
+                noise (`check_opendp`). Nothing was reserved.
+            UsageError: If its unit is another than that of the ledger. Nothing was reserved.
+        """
+        description_text = _serialize_description(description)
+        check_opendp()
+        with write_transaction(self.path) as connection:
+            contents = self._read_within(connection)
+            refusal = find_refusal(contents, spend, description)
+            if refusal is None:
+                number = _append_entry(
+                    connection, contents, "reserved", None, spend, description_text
+                )
+        if refusal is not None:
+            raise refusal
+        return number
+
+    def check(self, spend: Spend, description: Mapping[str, Any]) -> LedgerContents:
+        """Return what the ledger holds now, if `reserve` would accept this. Charges nothing.
+
+        Raises:
+            BayesgramError: What `reserve` would raise.
+        """
+        contents = self.read()
+        refusal = find_refusal(contents, spend, description)
+        if refusal is not None:
+            raise refusal
+        return contents
+
+    def check_unit(self, unit: str) -> None:
+        """Refuse a unit that the ledger does not count in, before any text is read.
+
+        `reserve` refuses another unit, too.
+        """
+        refusal = find_unit_refusal(self.read(), unit)
+        if refusal is not None:
+            raise refusal
+
+    def check_discovery(self) -> Allowance:
+        """Return what a discovery may still take, before any text is read.
+
+        `reserve` checks it again: others may charge the ledger meanwhile.
+
+        Raises:
+            BayesgramError: If the ledger has no room for a discovery.
+        """
+        contents = self.read()
+        left = contents.left_for_discovery()
+        if not left.failure:
+            raise BayesgramError(describe_discovery_refusal(contents))
+        return left
+
+    def charge_details(self, number: int) -> dict[str, Any]:
+        """Return what the card of a release says of its entry and of the shared budget."""
+        return {
+            "population": self.population,
+            "ledger": self.identity,
+            "entry": number,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+        }
+
+    def complete(self, number: int) -> None:
+        """Note that the release of a reservation was published.
+
+        It costs nothing and gives nothing back.
+
+        Raises:
+            UsageError: If no reservation has this number, or it is published already.
+        """
+        with write_transaction(self.path) as connection:
+            contents = self._read_within(connection)
+            by_number = {entry.number: entry for entry in contents.reservations}
+            reservation = by_number.get(number)
+            if reservation is None:
+                raise UsageError.for_argument(
+                    "number", number, f"no reservation of {self.path} has this number."
+                )
+            if reservation.published:
+                raise UsageError.for_argument(
+                    "number",
+                    number,
+                    f"this reservation of {self.path} is marked as published already.",
+                )
+            _append_entry(connection, contents, "published", number, Spend(), "{}")
+
+    def _read_within(self, connection: sqlite3.Connection) -> LedgerContents:
+        return self._check_identity(read_verified(connection, self.path))
+
+    def _check_identity(self, contents: LedgerContents) -> LedgerContents:
+        if contents.identity != self.identity:
+            raise BayesgramError(
+                f"{self.path}: is another ledger than it was a moment ago; find out who replaced"
+                " it."
+            )
+        return contents
+
+
+def check_population(name: str) -> None:
+    """Refuse a name that is not 1 to 200 printable characters with no space around it."""
+    if not (1 <= len(name) <= MAX_NAME_LENGTH and name.isprintable() and name == name.strip()):
+        raise UsageError.for_argument(
+            "population",
+            ascii(name[:MAX_NAME_LENGTH]),
+            f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no space around it; "
+            "'app users 2025' would do.",
+        )
+
+
+# --- Refusals: what the ledger holds, what was asked for, and what can be done ---
 
 
 def find_refusal(
     contents: LedgerContents, spend: Spend, description: Mapping[str, Any]
 ) -> BayesgramError | None:
-    """Why nothing can be reserved, if so."""
-    if "unit" in description and (refused := find_unit_refusal(contents, description["unit"])):
-        return refused
-    allowed = fits([*contents.spends, spend], contents.budget)
-    return None if allowed else BayesgramError(_too_much(contents, spend))
+    """Return why a spend can't be reserved, or None if it can.
+
+    Args:
+        contents: What the ledger holds.
+        spend: What a release would cost.
+        description: What would be released, with its unit if it has one.
+    """
+    if "unit" in description and (refusal := find_unit_refusal(contents, description["unit"])):
+        return refusal
+    is_allowed = fits([*contents.spends, spend], contents.budget)
+    return None if is_allowed else BayesgramError(_describe_overspending(contents, spend))
 
 
 def find_unit_refusal(contents: LedgerContents, unit: str) -> UsageError | None:
-    """(ε, δ) for one unit and for another don't add up."""
+    """Return the refusal of a unit: (ε, δ) for one unit and for another don't add up."""
     if contents.unit is None or is_same_unit(unit, contents.unit):
         return None
     return UsageError.for_argument(
@@ -81,210 +254,92 @@ def find_unit_refusal(contents: LedgerContents, unit: str) -> UsageError | None:
     )
 
 
-def _too_much(contents: LedgerContents, spend: Spend) -> str:
-    if spend.failure > contents.left_for_discovery().failure:
-        return describe_discovery_refusal(contents, spend.failure)
-    budget, together = (
-        contents.budget,
-        composed_epsilon([*contents.spends, spend], contents.budget.delta),
-    )
-    would_be = (
-        f"it would be ε = {digits_up(together)}"
-        if together < math.inf
-        else "no ε would be enough at this δ"
-    )
-    return (
-        f"the budget of population {contents.population!r} is ε = {budget.epsilon:g} at δ = {budget.delta:g};"
-        f" ε = {digits_up(contents.spent_epsilon())} of it is spent, and with this release {would_be}."
-        f" Left: {contents.left()}. Nothing was reserved.{_cost_of_failures(contents, spend)}"
-        f"{_cost_of_pure(contents, spend)}"
-    )
-
-
 def describe_discovery_refusal(contents: LedgerContents, failure: float | None = None) -> str:
-    """Why a discovery can't be charged, and what can be done."""
-    budget, first = contents.budget, contents.spends[:1]
+    """Return why a discovery can't be charged, and what can be done.
+
+    Args:
+        contents: What the ledger holds.
+        failure: The failure probability that was asked for, if one was.
+    """
+    budget = contents.budget
+    first_spends = contents.spends[:1]
     if not budget.delta:
-        why = "it has δ = 0, and a discovery needs a δ. Use a ledger of δ > 0."
-    elif first and not first[0].failure:
-        why = (
-            "its first entry was no discovery, so all of its δ belongs to noise and none was set aside for the chance"
-            " that a discovery publishes what only one person wrote. Go on without a discovery, or charge it to a new"
-            " ledger before anything else; if that is for the same people, what both ledgers spend adds up."
+        reason = "it has δ = 0, and a discovery needs a δ. Use a ledger of δ > 0."
+    elif first_spends and not first_spends[0].failure:
+        reason = (
+            "its first entry was no discovery, so all of its δ belongs to noise and none was set"
+            " aside for the chance that a discovery publishes what only one person wrote. Go on"
+            " without a discovery, or charge it to a new ledger before anything else; if that is"
+            " for the same people, what both ledgers spend adds up."
         )
     elif (
         contents.spent_failure() < ASIDE * budget.delta
         and not contents.left_for_discovery().failure
     ):
-        why = "nothing of it is left for noise."
+        reason = "nothing of it is left for noise."
     else:
-        asked = (
+        request = (
             f"this one asks for {digits_up(failure)}: give it a smaller δ."
             if failure
             else "none is left."
         )
-        why = (
-            f"discoveries may fail with probability {ASIDE * budget.delta:g} together (a quarter of its δ),"
-            f" {digits_up(contents.spent_failure())} of that is spent, and {asked}"
+        reason = (
+            f"discoveries may fail with probability {ASIDE * budget.delta:g} together (a quarter of"
+            f" its δ), {digits_up(contents.spent_failure())} of that is spent, and {request}"
         )
-    who = f"the budget of population {contents.population!r}"
-    return f"{who} has no room for this discovery: {why} Nothing was reserved."
+    return (
+        f"the budget of population {contents.population!r} has no room for this discovery:"
+        f" {reason} Nothing was reserved."
+    )
 
 
-def _cost_of_failures(contents: LedgerContents, spend: Spend) -> str:
-    """Why there is less room beside discoveries."""
+def _describe_overspending(contents: LedgerContents, spend: Spend) -> str:
+    if spend.failure > contents.left_for_discovery().failure:
+        return describe_discovery_refusal(contents, spend.failure)
+    budget = contents.budget
+    total_epsilon = composed_epsilon([*contents.spends, spend], budget.delta)
+    would_be = (
+        f"it would be ε = {digits_up(total_epsilon)}"
+        if total_epsilon < math.inf
+        else "no ε would be enough at this δ"
+    )
+    return (
+        f"the budget of population {contents.population!r} is ε = {budget.epsilon:g} at δ ="
+        f" {budget.delta:g}; ε = {digits_up(contents.spent_epsilon())} of it is spent, and with"
+        f" this release {would_be}. Left: {contents.describe_left()}. Nothing was reserved."
+        f"{_explain_failure_share(contents, spend)}{_explain_pure_cost(contents, spend)}"
+    )
+
+
+def _explain_failure_share(contents: LedgerContents, spend: Spend) -> str:
+    """Why noise has less room in a ledger with discoveries."""
     budget = contents.budget
     if not (budget.delta and contents.allowance(spend).failure):
         return ""
     return (
-        f" As its first entry is a discovery, a quarter of δ is set aside for failures, and noise has δ ="
-        f" {(1 - ASIDE) * budget.delta:g} (docs/ledger.md)."
+        " As its first entry is a discovery, a quarter of δ is set aside for failures, and noise"
+        f" has δ = {(1 - ASIDE) * budget.delta:g} (docs/ledger.md)."
     )
 
 
-def _cost_of_pure(contents: LedgerContents, spend: Spend) -> str:
+def _explain_pure_cost(contents: LedgerContents, spend: Spend) -> str:
     """Why a Laplace release takes more of a ledger than its ε says."""
     if not (spend.pure_epsilon and contents.budget.delta):
         return ""
-    mu, limit = math.sqrt(pure_mu_squared(spend.pure_epsilon)), contents.allowance(spend)
+    mu = math.sqrt(pure_mu_squared(spend.pure_epsilon))
+    budget_mu = math.sqrt(contents.allowance(spend).mu_squared)
     return (
-        f" A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε = {spend.pure_epsilon:g} costs μ = {mu:.3g},"
-        f" and the whole budget is μ = {math.sqrt(limit.mu_squared):.3g}. posterior and gaussian cost what their ε"
-        " says; a ledger of δ = 0 adds up ε (docs/ledger.md)."
+        " A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε ="
+        f" {spend.pure_epsilon:g} costs μ = {mu:.3g}, and the whole budget is μ = {budget_mu:.3g}."
+        " posterior and gaussian cost what their ε says; a ledger of δ = 0 adds up ε"
+        " (docs/ledger.md)."
     )
 
 
-LONGEST_NAME = 200
-LONGEST_DESCRIPTION = 10_000
+# --- Writing ---
 
 
-@dataclass(frozen=True)
-class Ledger:
-    """A budget that belongs to a named population. Every call opens the file anew, so any process may use it."""
-
-    path: Path
-    identity: str
-    population: str
-    budget: Budget
-
-    @classmethod
-    @check_arguments
-    def create(cls, path: str | Path, *, population: str, budget: Budget) -> "Ledger":
-        """A new file, readable by its owner only; never over something that exists."""
-        check_population(population)
-        _write_new(Path(path), _empty_ledger(population, budget))
-        with suppress(UsageError):  # then whoever writes first makes it
-            os.close(open_lock_file(Path(path).resolve()))
-        return cls.open(path)
-
-    @classmethod
-    @check_arguments
-    def open(cls, path: str | Path) -> "Ledger":
-        """An existing ledger, verified from its first byte to its last entry."""
-        contents = read_ledger(path)
-        return cls(Path(path).absolute(), contents.identity, contents.population, contents.budget)
-
-    def read(self) -> LedgerContents:
-        """All of it, verified."""
-        return self._same(read_ledger(self.path))
-
-    def reserve(self, spend: Spend, description: Mapping[str, Any]) -> int:
-        """Spend, durably, before noise is drawn: the number of the new entry.
-
-        Refused if it would be too much, if its unit (`description["unit"]`) is another than that of the
-        ledger, or if the installed OpenDP can't draw the noise (`check_opendp`).
-        """
-        text = _description(description)
-        check_opendp()
-        with writing(self.path) as connection:
-            contents = self._current(connection)
-            refused = find_refusal(contents, spend, description)
-            number = (
-                _append(connection, contents, "reserved", None, spend, text)
-                if refused is None
-                else 0
-            )
-        if refused is not None:
-            raise refused
-        return number
-
-    def check(self, spend: Spend, description: Mapping[str, Any]) -> LedgerContents:
-        """What the ledger holds now, if `reserve` would not refuse this. Charges nothing."""
-        contents = self.read()
-        refused = find_refusal(contents, spend, description)
-        if refused is not None:
-            raise refused
-        return contents
-
-    def check_unit(self, unit: str) -> None:
-        """To be asked before anything is read; `reserve` refuses another unit too."""
-        refused = find_unit_refusal(self.read(), unit)
-        if refused is not None:
-            raise refused
-
-    def check_discovery(self) -> Allowance:
-        """What a discovery may still take, to be asked before any text is read; refused if there can be none.
-
-        `reserve` refuses too: others may charge the ledger meanwhile.
-        """
-        contents = self.read()
-        left = contents.left_for_discovery()
-        if not left.failure:
-            raise BayesgramError(describe_discovery_refusal(contents))
-        return left
-
-    def charge_details(self, number: int) -> dict[str, Any]:
-        """What the card of a release says of its entry, and of the budget that all entries share."""
-        told = {"population": self.population, "ledger": self.identity, "entry": number}
-        return {**told, "epsilon": self.budget.epsilon, "delta": self.budget.delta}
-
-    def complete(self, number: int) -> None:
-        """Note that the release of this reservation was published. It costs nothing and gives nothing back."""
-        with writing(self.path) as connection:
-            contents = self._current(connection)
-            entry = next((entry for entry in contents.reservations if entry.number == number), None)
-            if entry is None:
-                raise UsageError.for_argument(
-                    "number", number, f"no reservation of {self.path} has this number."
-                )
-            if entry.published:
-                raise UsageError.for_argument(
-                    "number",
-                    number,
-                    f"this reservation of {self.path} is marked as published already.",
-                )
-            _append(connection, contents, "published", number, Spend(), "{}")
-
-    def _current(self, connection: sqlite3.Connection) -> LedgerContents:
-        """All of it, verified, in the newest format."""
-        contents = self._same(verified(connection, self.path))
-        return contents if contents.format == FORMAT else _convert(connection, contents, self.path)
-
-    def _same(self, contents: LedgerContents) -> LedgerContents:
-        if contents.identity != self.identity:
-            raise BayesgramError(
-                f"{self.path}: is another ledger than it was a moment ago; find out who replaced it."
-            )
-        return contents
-
-
-def check_population(name: str) -> None:
-    """A name is 1 to 200 printable characters, with no space around it."""
-    if not (1 <= len(name) <= LONGEST_NAME and name.isprintable() and name == name.strip()):
-        shown = ascii(name[:LONGEST_NAME])
-        raise UsageError.for_argument(
-            "population",
-            shown,
-            f"a name has 1 to {LONGEST_NAME} printable characters and no space around it; "
-            "'app users 2025' would do.",
-        )
-
-
-# Making
-
-
-def _empty_ledger(population: str, budget: Budget) -> bytes:
-    """The bytes of a new ledger file."""
+def _serialize_empty_ledger(population: str, budget: Budget) -> bytes:
     header = {
         "format": FORMAT,
         "identity": secrets.token_hex(16),
@@ -295,58 +350,33 @@ def _empty_ledger(population: str, budget: Budget) -> bytes:
     }
     genesis = hash_row(header)
     row = {"id": 1, **header, "genesis": genesis, "last_number": 0, "last_hash": genesis}
-    with closing(new_database(FORMAT)) as connection:
-        insert(connection, "header", row)
+    with closing(create_database()) as connection:
+        insert_row(connection, "header", row)
         return connection.serialize()
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    """Write a file that did not exist, whole or not at all, flushed to disk."""
+def _write_new_file(path: Path, data: bytes) -> None:
+    """Write a file that did not exist, completely or not at all, flushed to disk."""
     if os.path.lexists(path):
         raise UsageError(
             f"{path}: exists already, and a ledger is never replaced; choose another name."
         )
     from bayesgram.io.atomic import write_file_atomically  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-    with write_file_atomically(path, parameter="place") as aside:
-        aside.touch(mode=0o600)
-        aside.write_bytes(data)
+    with write_file_atomically(path, parameter="place") as temporary:
+        temporary.touch(mode=0o600)
+        temporary.write_bytes(data)
 
 
-# Appending
-
-
-def _convert(
-    connection: sqlite3.Connection, contents: LedgerContents, path: Path
-) -> LedgerContents:
-    """To the newest format, in the transaction of whoever charges the ledger. Every entry and its hash stay."""
-    columns = ", ".join(columns_of(contents.format))
-    for statement in (
-        "DROP TRIGGER entries_are_not_edited",
-        "DROP TRIGGER entries_are_not_removed",
-        "ALTER TABLE entries RENAME TO entries_before",
-        ENTRIES_OF[FORMAT],
-        f"INSERT INTO entries ({columns}) SELECT {columns} FROM entries_before",  # noqa: S608 - our own names
-        "DROP TABLE entries_before",
-        *TRIGGERS,
-        f"PRAGMA user_version = {FORMAT}",
-    ):
-        connection.execute(statement)
-    note = {"from_format": contents.format, "to_format": FORMAT}
-    _append(connection, contents, "converted", None, Spend(), canonical(note))
-    converted = verified(connection, path)
-    logging.getLogger(__name__).info("note: %s: %s", path, converted.note)
-    return converted
-
-
-def _append(
+def _append_entry(
     connection: sqlite3.Connection,
     contents: LedgerContents,
     kind: str,
     reservation: int | None,
     spend: Spend,
-    text: str,
+    description: str,
 ) -> int:
+    """Append an entry after the last one, and return its number."""
     number = contents.last_number + 1
     values = (
         number,
@@ -354,24 +384,25 @@ def _append(
         kind,
         reservation,
         *map(repr, astuple(spend)),
-        text,
+        description,
         contents.last_hash,
     )
-    row = dict(zip(ENTRY_COLUMNS, values, strict=True))
-    row["hash"] = hash_entry(row)
-    insert(connection, "entries", row)
-    connection.execute("UPDATE header SET last_number = ?, last_hash = ?", (number, row["hash"]))
+    entry = dict(zip(ENTRY_COLUMNS, values, strict=True))
+    entry["hash"] = hash_entry(entry)
+    insert_row(connection, "entries", entry)
+    connection.execute("UPDATE header SET last_number = ?, last_hash = ?", (number, entry["hash"]))
     return number
 
 
-def _description(description: Mapping[str, Any]) -> str:
+def _serialize_description(description: Mapping[str, Any]) -> str:
     try:
-        text = canonical(dict(description))
+        text = canonical_json(dict(description))
     except (TypeError, ValueError):
         raise UsageError("description: holds something that JSON has no word for.") from None
-    if len(text) > LONGEST_DESCRIPTION:
+    if len(text) > MAX_DESCRIPTION_LENGTH:
         raise UsageError(
-            f"description: has {len(text):,} characters; at most {LONGEST_DESCRIPTION:,} are kept."
+            f"description: has {len(text):,} characters; at most {MAX_DESCRIPTION_LENGTH:,} are"
+            " kept."
         )
     return text
 

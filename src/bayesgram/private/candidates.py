@@ -58,9 +58,9 @@ from bayesgram.io.spill import (
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import split_users
-from bayesgram.private.streaming import PIECE, WholeUsers, read_user_text
-from bayesgram.public.candidate_weights import Novelty, PublicText
-from bayesgram.public.top_ngrams import joined_tokens
+from bayesgram.private.streaming import PIECE_SIZE, UserTokens, read_user_text
+from bayesgram.public.candidate_weights import CandidateWeigher, PublicTextModel
+from bayesgram.public.top_ngrams import join_tokens
 from bayesgram.text.ngram_tables import WindowNumbers, WindowTable
 from bayesgram.text.ngrams import BUCKETS, ngram_orders, spill
 from bayesgram.text.strings import StringTable
@@ -100,7 +100,7 @@ class CandidateStream:
 @contextmanager
 def collect_candidates(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     most: int,
     *,
@@ -109,23 +109,23 @@ def collect_candidates(
 ) -> Iterator[CandidateStream]:
     """Read everything, and find what each user has; `memory` is for text that waits."""
     with spill_folder() as scratch:
-        tokens, cut = public.numbered(), public.vocabulary.tokenizer
+        tokens, cut = public.new_token_table(), public.vocabulary.tokenizer
         text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
         yield CandidateStream(
             tokens,
             scratch,
-            _kept(text, public.novelty(tokens, orders), tokens.hashes(), most, cores),
+            _kept(text, public.candidate_weigher(tokens, orders), tokens.hashes(), most, cores),
         )
 
 
 def _kept(
-    text: Iterable[WholeUsers], novelty: Novelty, hashes: Hashes, most: int, cores: int
+    text: Iterable[UserTokens], novelty: CandidateWeigher, hashes: Hashes, most: int, cores: int
 ) -> Iterator[Kept]:
     """The heaviest candidates of all users, some users at a time. `hashes` are of the tokens' texts."""
     orders = np.array(novelty.orders, np.int64)
 
-    def keep(users: WholeUsers) -> Kept:
-        weights = novelty.weights(users.tokens)
+    def keep(users: UserTokens) -> Kept:
+        weights = novelty.log_weights(users.tokens)
         which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
         return Kept(users.tokens, which, ends, weights[which, ends], sizes)
 
@@ -133,7 +133,7 @@ def _kept(
         keep,
         text,
         size=lambda users: users.tokens.size,
-        max_pending=BATCH_SIZE * PIECE * cores,
+        max_pending=BATCH_SIZE * PIECE_SIZE * cores,
         cores=cores,
     )
 
@@ -377,7 +377,7 @@ class CandidateSums:
 
 def sum_candidates(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     bound: ContributionBound,
     *,
@@ -392,7 +392,7 @@ def sum_candidates(
 
 def iterate_candidate_sums(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     bound: ContributionBound,
     *,
@@ -409,7 +409,7 @@ def iterate_candidate_sums(
             sums.add(kept, single_round_units(kept.sizes, kept.logs, bound.smallest))
         tokens = found.tokens.strings()
         for rows, units in sums.reaching(bound.floor):
-            yield joined_tokens(rows, tokens), units
+            yield join_tokens(rows, tokens), units
 
 
 def in_order(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidates:
@@ -518,7 +518,7 @@ class CandidateLists:
         orders = np.count_nonzero(windows, axis=1)
         texts = [pa.array([], pa.large_string())]
         texts += [
-            joined_tokens(windows[orders == order, :order] - 1, self._tokens)
+            join_tokens(windows[orders == order, :order] - 1, self._tokens)
             for order in np.unique(orders)
         ]
         back = np.empty(orders.size, np.int64)
@@ -582,7 +582,12 @@ class CandidateRounds:
 
 @contextmanager
 def list_candidates(
-    records: Iterable[Records], public: PublicText, orders: Sequence[int], most: int, *, memory: int
+    records: Iterable[Records],
+    public: PublicTextModel,
+    orders: Sequence[int],
+    most: int,
+    *,
+    memory: int,
 ) -> Iterator[CandidateLists]:
     """Read all text and list what each user has.
 
@@ -599,7 +604,7 @@ def list_candidates(
 
 def _read(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     most: int,
     scratch: Path,

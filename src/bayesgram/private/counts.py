@@ -1,17 +1,16 @@
-"""Rows of (user, n-gram, count) as CSR arrays: brought together by user, sorted, and added up.
+"""Counts of n-grams per user: a sparse matrix, users × vocabulary.
 
-In:  rows in any order.   Out: where each user begins, ascending n-grams, counts ≥ 1.   Does not know who a user is.
+`count` reads users' text and returns `UserCounts` (in memory) or `SegmentedCounts`. All records of
+a user are merged, over all files, before anything else happens to them. Clipping comes later
+(`clipping`).
 
-What may be asked of counts per user, wherever they are: sums over users, or the largest of something.
+Mechanisms take `PrivateCounts`, of which only aggregates over all users can be had: a *measure* is
+a function of some complete users (`UserRows`) that returns an array, and the arrays of all users
+are merged by `np.add` or `np.maximum`. So one machine and a cluster run the same kernels. As sums
+of integers do not depend on the order of users, both return the same bits.
 
-A question is a function of some whole users (`UserRows`) that gives an array; the answers for all users are merged by
-`np.add` or `np.maximum`. So one machine and a cluster run the same kernels, and as sums of integers do not depend on
-who was asked first, they give the same bits. Does not hold users: `UserCounts` and an engine's counts do.
-
-Counts per user: users × 𝒱, sparse.
-
-In:  records of users (text), or a Parquet file of (user, n-gram id, count).   Out: `UserCounts`.
-All records of a user are merged, over all files, before anything else happens to them. Does not clip.
+The kernels at the end bring rows of (user, n-gram, count) into CSR form: rows come in any order,
+and leave with ascending n-grams and counts ≥ 1, one run of rows a user.
 """
 
 from abc import ABC, abstractmethod
@@ -40,145 +39,24 @@ from bayesgram.text.strings import StringTable, hash_rows
 from bayesgram.text.tokenizer import buffers
 
 MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
-SHORT = 32  # rows that are sorted in the simplest way
-DIGIT = 8  # bits by which longer ones are sorted at a time
 
+# Occurrences (user, n-gram) that wait in memory before `count_records` merges them; not measured.
+MAX_PENDING = 1 << 24
 
-def build_csr(
-    users: Ids, ngrams: Ids, counts: Ids, first: int, size: int
-) -> tuple[Integers, Ids, Ids]:
-    """CSR arrays of `size` users: bring a user's rows together, sort them, add up equal n-grams."""
-    begins, keys = _by_user(users, ngrams, counts, first, size)
-    longest, largest = int(np.diff(begins).max(initial=0)), int(ngrams.max(initial=0))
-    return _merge(begins, keys, np.empty(longest, np.int64), largest)
-
-
-@kernel
-def _by_user(
-    users: Ids, ngrams: Ids, counts: Ids, first: int, size: int
-) -> tuple[Integers, Integers]:
-    """Where the rows of each of `size` users begin, and all of their rows: n-gram above, count below."""
-    begins = np.zeros(size + 1, np.int64)
-    for user in users:
-        if 0 <= user - first < size:
-            begins[user - first + 1] += 1
-    for user in range(size):
-        begins[user + 1] += begins[user]
-    fill = begins[:-1].copy()
-    keys = np.empty(begins[-1], np.int64)
-    for at in range(users.size):
-        user = users[at] - first
-        if 0 <= user < size:
-            keys[fill[user]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
-            fill[user] += 1
-    return begins, keys
-
-
-@kernel
-def _merge(
-    begins: Integers, keys: Integers, spare: Integers, largest: int
-) -> tuple[Integers, Ids, Ids]:
-    """CSR arrays: sort each user's rows, and add up equal n-grams."""
-    starts = np.zeros(begins.size, np.int64)
-    merged_ngrams, merged_counts = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
-    bins = np.empty(1 << DIGIT, np.int64)
-    written = 0
-    for user in range(begins.size - 1):
-        row = keys[begins[user] : begins[user + 1]]
-        if row.size <= SHORT:
-            _insertion_sort(row)
-        elif not _ascending(row):
-            _radix_sort(row, largest, spare, bins)
-        for key in row:
-            ngram = np.int32(key >> 32)
-            number = key & 0xFFFFFFFF
-            if written > starts[user] and merged_ngrams[written - 1] == ngram:
-                merged_counts[written - 1] = min(merged_counts[written - 1] + number, MAX_COUNT)
-            else:
-                merged_ngrams[written] = ngram
-                merged_counts[written] = number
-                written += 1
-        starts[user + 1] = written
-    return starts, merged_ngrams[:written].copy(), merged_counts[:written].copy()
-
-
-@kernel
-def in_order(users: Ids, ngrams: Ids) -> bool:
-    """Whether users ascend, and the n-grams of each."""
-    for at in range(1, users.size):
-        if users[at] < users[at - 1] or (
-            users[at] == users[at - 1] and ngrams[at] <= ngrams[at - 1]
-        ):
-            return False
-    return True
-
-
-@inlined
-def _insertion_sort(row: Integers) -> None:
-    for at in range(1, row.size):
-        key, place = row[at], at
-        while place > 0 and row[place - 1] > key:
-            row[place] = row[place - 1]
-            place -= 1
-        row[place] = key
-
-
-@inlined
-def _radix_sort(row: Integers, largest: int, spare: Integers, bins: Integers) -> None:
-    """Sort by n-gram, a digit after the other from the lowest on; which of equal ones comes first does not matter."""
-    shift, last = 32, (1 << DIGIT) - 1
-    while largest:
-        bins[:] = 0
-        for key in row:
-            bins[key >> shift & last] += 1
-        begin = 0
-        for digit in range(bins.size):
-            begin, bins[digit] = begin + bins[digit], begin
-        for key in row:
-            spare[bins[key >> shift & last]] = key
-            bins[key >> shift & last] += 1
-        copy_part(spare, 0, row.size, row, 0)
-        shift, largest = shift + DIGIT, largest >> DIGIT
-
-
-@inlined
-def _ascending(row: Integers) -> bool:
-    for at in range(1, row.size):
-        if row[at] < row[at - 1]:
-            return False
-    return True
-
-
-@kernel
-def is_valid_csr(
-    starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_size: int
-) -> bool:
-    """Whether these are CSR arrays with ascending n-grams of the vocabulary and counts of 1 or more."""
-    if (
-        starts.size != users + 1
-        or starts[0] != 0
-        or starts[-1] != ngrams.size
-        or counts.size != ngrams.size
-    ):
-        return False
-    for user in range(users):
-        last = -1
-        if not 0 <= starts[user] <= starts[user + 1] <= ngrams.size:
-            return False
-        for at in range(starts[user], starts[user + 1]):
-            if not last < ngrams[at] < vocabulary_size or counts[at] < 1:
-                return False
-            last = ngrams[at]
-    return True
-
+INSERTION_SORT_ROWS = 32  # users with no more rows than this are sorted by insertion; not measured
+RADIX_BITS = 8  # bits of an n-gram id by which longer rows are sorted at a time; not measured
 
 Array = TypeVar("Array", bound=NDArray[Any])
+CountRows = tuple[Ids, Ids, Ids]  # users, n-grams, counts
+
+
+# --- What mechanisms take: aggregates over users ---
 
 
 class UserRows(NamedTuple):
-    """Some users, whole: user u has `ngrams[starts[u] : starts[u + 1]]`, ascending. `starts` may begin anywhere."""
+    """Some users, each complete: user u has `ngrams[starts[u] : starts[u + 1]]`, ascending."""
 
-    starts: Integers
+    starts: Integers  # may begin anywhere in `ngrams`
     ngrams: Ids
     counts: Ids
     users: pa.LargeBinaryArray | None = None  # ids, where they are known
@@ -193,178 +71,217 @@ NO_USERS = UserRows(
 
 
 class AggregateCounts(ABC):
-    """Counts of users over a vocabulary, of which only answers about all of them together can be had."""
+    """Counts of users over a vocabulary, of which only aggregates over all users can be had."""
 
     vocabulary_size: int
 
     @abstractmethod
     def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
-        """Ask all users, some at a time, and merge the answers."""
+        """Measure all users, some at a time, and merge the results.
+
+        Args:
+            measure: A function of some complete users that returns an array.
+            merge: How the arrays of different users are merged: `np.add` or `np.maximum`.
+        """
 
     @cached_property
     def totals(self) -> Integers:
         """c: how often each n-gram occurs over all users."""
-        return self.aggregate(partial(_totals, size=self.vocabulary_size))
+        return self.aggregate(partial(_sum_counts, size=self.vocabulary_size))
 
     @cached_property
     def users_per_ngram(self) -> Integers:
         """N: how many users have each n-gram."""
-        return self.aggregate(partial(_users_per_ngram, size=self.vocabulary_size))
+        return self.aggregate(partial(_count_users, size=self.vocabulary_size))
 
 
 class PrivateCounts(AggregateCounts):
-    """What a mechanism is given: counts as people wrote them, not yet bounded."""
+    """What mechanisms take: counts as people wrote them, not yet bounded."""
 
-    vocabulary_fingerprint: str | None  # None: made elsewhere, and does not say
+    vocabulary_fingerprint: str | None  # None for counts made elsewhere that don't name one
 
-    def cached_sum(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:  # noqa: ARG002
-        """A sum over these users. A subclass may remember it by its name, where many releases share it (figures)."""
-        return make()
+    def cached_sum(self, name: tuple[object, ...], compute: Callable[[], Integers]) -> Integers:  # noqa: ARG002
+        """Return a sum over these users.
+
+        A subclass may remember it by its name, where many releases share it (as in the figures of
+        the paper).
+        """
+        return compute()
 
     def check_vocabulary(self, size: int, fingerprint: str) -> None:
-        """Refuse a vocabulary that these counts were not made with."""
-        if self.vocabulary_size != size or self.vocabulary_fingerprint not in {None, fingerprint}:
-            mine = (
-                "unknown"
-                if self.vocabulary_fingerprint is None
-                else f"{self.vocabulary_fingerprint[:12]}…"
-            )
-            raise UsageError(
-                f"the counts belong to the vocabulary {mine} of {self.vocabulary_size:,} n-grams, and this one is"
-                f" {fingerprint[:12]}… of {size:,}; give the one the counts were made with, or count again."
-            )
+        """Refuse a vocabulary that these counts were not made with.
+
+        Args:
+            size: How many n-grams the vocabulary has.
+            fingerprint: The hash that identifies it.
+
+        Raises:
+            UsageError: If the counts belong to another vocabulary.
+        """
+        _check_vocabulary(self.vocabulary_size, self.vocabulary_fingerprint, size, fingerprint)
 
 
-def map_user_blocks(rows: UserRows, measure: Callable[[UserRows], Array]) -> list[Array]:
-    """The answers of runs of users, in order, asked on all cores: kernels release the GIL."""
-
-    def block(users: tuple[int, int]) -> Array:
-        first, last = users
-        ids = None if rows.users is None else rows.users[first:last]
-        return measure(UserRows(rows.starts[first : last + 1], rows.ngrams, rows.counts, ids))
-
-    return parallel_map(block, split_users(rows.starts, CORES))
-
-
-def split_users(starts: Integers, blocks: int) -> list[tuple[int, int]]:
-    """Runs of whole users with about as many nonzeros each."""
-    edges = np.searchsorted(starts, np.linspace(0, starts[-1], blocks + 1))
-    edges[0], edges[-1] = 0, starts.size - 1
-    return [(int(first), int(last)) for first, last in pairwise(edges)]
+def _check_vocabulary(
+    counts_size: int, counts_fingerprint: str | None, size: int, fingerprint: str
+) -> None:
+    if counts_size == size and counts_fingerprint in {None, fingerprint}:
+        return
+    shown = "unknown" if counts_fingerprint is None else f"{counts_fingerprint[:12]}…"
+    raise UsageError(
+        f"the counts belong to the vocabulary {shown} of {counts_size:,} n-grams, and this one is"
+        f" {fingerprint[:12]}… of {size:,}; give the one the counts were made with, or count again."
+    )
 
 
-def _totals(rows: UserRows, size: int) -> Integers:
+def _sum_counts(rows: UserRows, size: int) -> Integers:
     part = slice(rows.starts[0], rows.starts[-1])
     return sum_by_ngram(rows.ngrams[part], rows.counts[part], size)
 
 
-def _users_per_ngram(rows: UserRows, size: int) -> Integers:
+def _count_users(rows: UserRows, size: int) -> Integers:
     return np.bincount(rows.ngrams[rows.starts[0] : rows.starts[-1]], minlength=size)
 
 
 @kernel
 def sum_by_ngram(ngrams: Ids, counts: Ids, vocabulary_size: int) -> Integers:
-    """How often each n-gram occurs."""
+    """Return how often each n-gram of the vocabulary occurs."""
     totals = np.zeros(vocabulary_size, np.int64)
     for at in range(ngrams.size):
         totals[ngrams[at]] += counts[at]
     return totals
 
 
-PENDING = 1 << 24  # occurrences kept before they are merged
+def map_user_blocks(rows: UserRows, measure: Callable[[UserRows], Array]) -> list[Array]:
+    """Measure blocks of users on all cores, in order; kernels release the GIL."""
 
-Triples = tuple[Ids, Ids, Ids]  # users, n-grams, counts
+    def measure_block(block: tuple[int, int]) -> Array:
+        first, last = block
+        ids = None if rows.users is None else rows.users[first:last]
+        return measure(UserRows(rows.starts[first : last + 1], rows.ngrams, rows.counts, ids))
+
+    return parallel_map(measure_block, split_users(rows.starts, CORES))
+
+
+def split_users(starts: Integers, blocks: int) -> list[tuple[int, int]]:
+    """Split users into blocks of complete users with about as many rows each.
+
+    Returns:
+        The first user of each block, and the last plus 1.
+    """
+    edges = np.searchsorted(starts, np.linspace(0, starts[-1], blocks + 1))
+    edges[0] = 0
+    edges[-1] = starts.size - 1
+    return [(int(first), int(last)) for first, last in pairwise(edges)]
+
+
+# --- Counts in memory ---
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UserCounts(PrivateCounts):
-    """A sparse matrix in CSR form; row u holds `ngrams[starts[u] : starts[u + 1]]`, ascending, with `counts` ≥ 1."""
+    """Counts of users in memory, as a sparse matrix in CSR form.
+
+    Row u holds `ngrams[starts[u] : starts[u + 1]]`, ascending, with `counts` ≥ 1.
+    """
 
     users: pa.LargeBinaryArray  # ids, distinct
     starts: Integers
     ngrams: Ids
     counts: Ids
     vocabulary_size: int
-    vocabulary_fingerprint: str | None  # None: made elsewhere, and does not say
+    vocabulary_fingerprint: str | None  # None for counts made elsewhere that don't name one
 
     def __post_init__(self) -> None:
-        """One row a user, and each n-gram once in it: every bound on what one user adds rests on that."""
-        distinct = pc.count_distinct(self.users).as_py() == len(self.users)
-        if not distinct or not is_valid_csr(
+        """Check that a user has one row, and each n-gram once in it.
+
+        Every bound on what one user adds rests on that.
+        """
+        is_distinct = pc.count_distinct(self.users).as_py() == len(self.users)
+        if not is_distinct or not is_valid_csr(
             self.starts, self.ngrams, self.counts, len(self.users), self.vocabulary_size
         ):
             raise UsageError(
-                "these are not counts per user; make them with count(), load_counts() or build_user_counts()."
+                "these are not counts per user; make them with count(), load_counts() or"
+                " build_user_counts()."
             )
 
     def __repr__(self) -> str:
         return f"UserCounts(private, over {self.vocabulary_size:,} n-grams)"
 
     def _repr_html_(self) -> str:
-        """For notebooks: nothing of what was counted, nor of how many people."""
+        """For notebooks: shows nothing of what was counted, nor of how many people."""
         return html(repr(self), [("note", "private: keep it where the text is kept")])
 
     def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
-        """Block by block on all cores."""
-        merged: Array = merge.reduce(
-            map_user_blocks(UserRows(self.starts, self.ngrams, self.counts, self.users), measure)
-        )
+        """Measure all users, block by block on all cores, and merge the results."""
+        rows = UserRows(self.starts, self.ngrams, self.counts, self.users)
+        merged: Array = merge.reduce(map_user_blocks(rows, measure))
         return merged
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SegmentedCounts:
-    """Counts per user and segment: one row a user, whatever segments they are in, over segments × n-grams.
+    """Counts per user and segment: one row a user, whatever segments they are in.
 
-    N-gram i in segment s is column s·V + i. Not `PrivateCounts`: only a mechanism that knows of segments takes them.
+    N-gram i in segment s is column s·V + i of `flat`. These are no `PrivateCounts`: only a
+    mechanism that knows of segments takes them.
     """
 
     flat: PrivateCounts  # over segments × n-grams
     segments: Segments
 
     def __repr__(self) -> str:
-        return f"SegmentedCounts(private, over {len(self.segments)} segments and {self.vocabulary_size:,} n-grams)"
+        return (
+            f"SegmentedCounts(private, over {len(self.segments)} segments and"
+            f" {self.vocabulary_size:,} n-grams)"
+        )
 
     @property
     def vocabulary_size(self) -> int:
-        """V."""
+        """V: how many n-grams the vocabulary has."""
         return self.flat.vocabulary_size // len(self.segments)
-
-    def check_vocabulary(self, size: int, fingerprint: str) -> None:
-        """Refuse a vocabulary that these counts were not made with."""
-        PrivateCounts.check_vocabulary(self, size, fingerprint)  # type: ignore[arg-type]
 
     @property
     def vocabulary_fingerprint(self) -> str | None:
-        """Of the vocabulary; None: made elsewhere, and does not say."""
+        """The fingerprint of the vocabulary; None for counts made elsewhere without one."""
         return self.flat.vocabulary_fingerprint
 
+    def check_vocabulary(self, size: int, fingerprint: str) -> None:
+        """Refuse a vocabulary that these counts were not made with."""
+        _check_vocabulary(self.vocabulary_size, self.vocabulary_fingerprint, size, fingerprint)
+
     def totals(self, segment: str | None = None) -> Integers:
-        """How often each n-gram occurs in a segment, or in all of them together."""
+        """Return how often each n-gram occurs in a segment, or in all of them together."""
         by_segment = self.flat.totals.reshape(len(self.segments), -1)
-        summed: Integers = by_segment.sum(axis=0)
-        return summed if segment is None else by_segment[self.segments.all_names.index(segment)]
-
-
-def check_size(segments: Segments, vocabulary: Vocabulary) -> None:
-    """Refuse more segments × n-grams than a number has room for."""
-    if len(segments) * len(vocabulary) > MAX_COUNT:
-        raise UsageError(
-            f"{len(segments)} segments of {len(vocabulary):,} n-grams: at most {MAX_COUNT:,} numbers can be counted;"
-            " use fewer segments, or a smaller vocabulary."
+        totals: Integers = (
+            by_segment.sum(axis=0)
+            if segment is None
+            else by_segment[self.segments.all_names.index(segment)]
         )
+        return totals
 
 
-def require_in_memory(counts: PrivateCounts, what: str | Argument) -> UserCounts:
-    """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
+def require_in_memory(counts: PrivateCounts, caller: str | Argument) -> UserCounts:
+    """Return counts that are in this process's memory, for what needs more than aggregates.
+
+    Args:
+        counts: Counts of any kind.
+        caller: What needs them, for the message.
+
+    Raises:
+        UsageError: If the counts are elsewhere.
+    """
     if not isinstance(counts, UserCounts):
         raise UsageError(
-            what,
+            caller,
             ": looks at single users, which only the local engine can, in memory; leave ",
             Argument("engine", "spark"),
             " out, or read the counts with load_counts().",
         )
     return counts
+
+
+# --- Counting text ---
 
 
 @overload
@@ -403,27 +320,45 @@ def count(
     skip_bad_rows: bool = False,
     allow_public: bool = False,
 ) -> UserCounts | SegmentedCounts:
-    """Count the vocabulary's n-grams in every user's text: files, folders, globs or tables.
+    """Count the vocabulary's n-grams in every user's text.
 
-    `by` is a column that says which of the `segments` a row is in; `other` takes rows that are in none of them.
-    Where the vocabulary knows its public rows, private rows that were among them are refused, unless
-    `allow_public` is set (docs/promise.md).
+    Args:
+        inputs: Files, folders, globs or tables.
+        vocabulary: The n-grams to count.
+        by: A column that says which of the `segments` a row is in.
+        segments: The names of the segments, which are public.
+        other: Whether rows of no listed segment are a segment of their own, not an error.
+        user_column: The column of user ids.
+        text_column: The column of text.
+        skip_bad_rows: Whether rows that can't be used are skipped, not an error.
+        allow_public: Whether private rows may be rows of the public text that the vocabulary was
+            made from. They are refused otherwise, where the vocabulary knows its public rows
+            (docs/promise.md).
+
+    Returns:
+        The counts; by segment, if `by` is given.
     """
-    listed = parse_segments(by, segments, other=other)
-    rows: dict[str, Any] = {
-        "user_column": user_column,
-        "text_column": text_column,
-        "skip_bad_rows": skip_bad_rows,
-    }
-    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
-    records = read_records(inputs, segments=listed, **rows)
-    found = count_records(records, vocabulary, segments=listed, check=check)
+    segment_list = parse_segments(by, segments, other=other)
+    check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)
+    records = read_records(
+        inputs,
+        segments=segment_list,
+        user_column=user_column,
+        text_column=text_column,
+        skip_bad_rows=skip_bad_rows,
+    )
+    counts = count_records(records, vocabulary, segments=segment_list, check=check)
     check.finish()
-    return found if listed is None else SegmentedCounts(found, listed)
+    return counts if segment_list is None else SegmentedCounts(counts, segment_list)
 
 
 def parse_segments(by: str | None, names: Sequence[str] | None, *, other: bool) -> Segments | None:
-    """The segments, if any; a column without a list is refused, for the list must not come from private rows."""
+    """Return the segments that the arguments of `count` name, if any.
+
+    Raises:
+        UsageError: If a column is given without a list of segments, which must not come from
+            private rows; or a list without a column.
+    """
     if by is not None and names is not None:
         return Segments.from_names(by, names, other=other)
     if by is not None:
@@ -447,99 +382,108 @@ def count_records(
     segments: Segments | None = None,
     check: PublicRowCheck | None = None,
 ) -> UserCounts:
-    """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter.
+    """Count the vocabulary's n-grams in every user's text.
 
-    `check` gets the rows, and is left to the caller to finish.
+    The order of files and rows does not matter.
+
+    Args:
+        records: The text of all users.
+        vocabulary: The n-grams to count.
+        cores: How many cores search text.
+        segments: The segments to count by, if any; the columns are segments × n-grams then.
+        check: Gets all rows; the caller finishes it.
     """
-    names, waiting, runs, owners = (
-        StringTable(),
-        Occurrences(),
-        [],
-        UserSegmentIds(vocabulary, segments),
+    names = StringTable()
+    pending = Occurrences()
+    merged: list[CountRows] = []
+    owners = UserSegmentIds(vocabulary, segments)
+    texts = (
+        (batch.text, owners.encode(names.add(*buffers(batch.user)), batch)) for batch in records
     )
-    owned = ((batch.text, owners.of(names.add(*buffers(batch.user)), batch)) for batch in records)
-    for found in vocabulary.matcher.match(
-        owned, cores=cores, rows=None if check is None else check.private
-    ):
-        waiting.add(*owners.apart(*found))
-        if waiting.size > PENDING:
-            runs.append(_merged(*together(waiting.take())))
-    triples = (
-        np.concatenate(column)
-        for column in zip(*runs, unit_counts(*together(waiting.take())), strict=True)
-    )
-    counts = build_user_counts(names.strings(), *triples, vocabulary_size=owners.columns)
-    return _by_hash(counts, vocabulary.fingerprint)
+    sample = None if check is None else check.private
+    for matches in vocabulary.matcher.match(texts, cores=cores, rows=sample):
+        pending.add(*owners.decode(*matches))
+        if pending.size > MAX_PENDING:
+            merged.append(_merge_occurrences(*concatenate_occurrences(pending.take())))
+    last = unit_counts(*concatenate_occurrences(pending.take()))
+    columns = (np.concatenate(parts) for parts in zip(*merged, last, strict=True))
+    counts = build_user_counts(names.strings(), *columns, vocabulary_size=owners.column_count)
+    return _sort_by_hash(counts, vocabulary.fingerprint)
 
 
 class UserSegmentIds:
     """Who wrote a row, and in which segment, as one number while text is searched."""
 
     def __init__(self, vocabulary: Vocabulary, segments: Segments | None) -> None:
-        if segments is not None:
-            check_size(segments, vocabulary)
-        self._size, self._segments = len(vocabulary), 0 if segments is None else len(segments)
+        if segments is not None and len(segments) * len(vocabulary) > MAX_COUNT:
+            raise UsageError(
+                f"{len(segments)} segments of {len(vocabulary):,} n-grams: at most {MAX_COUNT:,}"
+                " numbers can be counted; use fewer segments, or a smaller vocabulary."
+            )
+        self._vocabulary_size = len(vocabulary)
+        self._segment_count = 0 if segments is None else len(segments)
 
     @property
-    def columns(self) -> int:
-        """Of the counts: n-grams, or segments × n-grams."""
-        return self._size * max(self._segments, 1)
+    def column_count(self) -> int:
+        """Columns of the counts: n-grams, or segments × n-grams."""
+        return self._vocabulary_size * max(self._segment_count, 1)
 
-    def of(self, users: Ids, batch: Records) -> Ids:
-        """User and segment of every row."""
+    def encode(self, users: Ids, batch: Records) -> Ids:
+        """Return user and segment of every row, as one number."""
         if batch.segment is None:
             return users
-        if int(users.max(initial=0)) >= MAX_COUNT // self._segments:
+        if int(users.max(initial=0)) >= MAX_COUNT // self._segment_count:
             raise UsageError(
-                f"{self._segments} segments: too many for so many users; at most {MAX_COUNT:,} pairs of a user and a"
-                " segment can be counted. Use fewer segments."
+                f"{self._segment_count} segments: too many for so many users; at most"
+                f" {MAX_COUNT:,} pairs of a user and a segment can be counted. Use fewer segments."
             )
-        return users * np.int32(self._segments) + batch.segment
+        return users * np.int32(self._segment_count) + batch.segment
 
-    def apart(self, owners: Ids, ngrams: Ids) -> tuple[Ids, Ids]:
-        """Users, and columns of the counts."""
-        if not self._segments:
+    def decode(self, owners: Ids, ngrams: Ids) -> tuple[Ids, Ids]:
+        """Return users, and columns of the counts, of encoded numbers and n-grams."""
+        if not self._segment_count:
             return owners, ngrams
-        users, segments = np.divmod(owners, np.int32(self._segments))
-        return users, segments * np.int32(self._size) + ngrams
+        users, segments = np.divmod(owners, np.int32(self._segment_count))
+        return users, segments * np.int32(self._vocabulary_size) + ngrams
 
 
 class Occurrences:
-    """(user, n-gram) pairs that wait to be merged."""
+    """Pairs of a user and an n-gram that wait to be merged."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Ids, Ids]] = []
         self.size = 0
 
     def add(self, users: Ids, ngrams: Ids) -> None:
-        """One occurrence each."""
+        """Add one occurrence for each pair."""
         self._parts.append((users, ngrams))
         self.size += ngrams.size
 
     def take(self) -> list[tuple[Ids, Ids]]:
-        """All of them, some at a time; none are left."""
-        taken, self._parts, self.size = self._parts, [], 0
-        return taken
+        """Return all parts, and leave none."""
+        parts = self._parts
+        self._parts = []
+        self.size = 0
+        return parts
 
 
-def together(parts: Iterable[Sequence[Ids]]) -> tuple[Ids, Ids]:
-    """The occurrences of several parts."""
+def concatenate_occurrences(parts: Iterable[Sequence[Ids]]) -> tuple[Ids, Ids]:
+    """Return users and n-grams of several parts, of which there may be none."""
     empty = np.zeros(0, np.int32)
     users, ngrams = (np.concatenate(column) for column in zip((empty, empty), *parts, strict=True))
     return users, ngrams
 
 
-def unit_counts(users: Ids, ngrams: Ids) -> Triples:
-    """Rows with a count of 1."""
+def unit_counts(users: Ids, ngrams: Ids) -> CountRows:
+    """Return rows with a count of 1."""
     return users, ngrams, np.ones(users.size, np.int32)
 
 
-def _merged(users: Ids, ngrams: Ids) -> Triples:
-    """Ordered rows, with each n-gram of a user once."""
-    starts, ngrams, counts = build_csr(
-        *unit_counts(users, ngrams), 0, int(users.max(initial=-1)) + 1
-    )
-    return np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts)), ngrams, counts
+def _merge_occurrences(users: Ids, ngrams: Ids) -> CountRows:
+    """Return rows in order of users and n-grams, with each n-gram of a user once."""
+    user_count = int(users.max(initial=-1)) + 1
+    starts, ngrams, counts = build_csr(*unit_counts(users, ngrams), 0, user_count)
+    return np.repeat(np.arange(user_count, dtype=np.int32), np.diff(starts)), ngrams, counts
 
 
 def build_user_counts(
@@ -552,51 +496,53 @@ def build_user_counts(
     vocabulary_size: int,
     vocabulary_fingerprint: str | None = None,
 ) -> UserCounts:
-    """Merge (user, n-gram, count) rows in any order; users without a row are left out.
+    """Merge rows of (user, n-gram, count) in any order; users without a row are left out.
 
-    The names are those of the users from `first` on; rows of users who have no name here are left alone.
+    Args:
+        names: The ids of the users from `first` on.
+        users: The number of the user of each row; rows of users without a name are left alone.
+        ngrams: The n-gram of each row.
+        counts: The count of each row.
+        first: The number of the first user who has a name.
+        vocabulary_size: How many n-grams there are.
+        vocabulary_fingerprint: Which vocabulary it is, if that is known.
     """
-    if in_order(
-        users, ngrams
-    ):  # as in a counts folder: no need to sort, nor for the memory to do it
+    if is_sorted(users, ngrams):
+        # As in a counts folder: no need to sort, nor for the memory to do it.
         starts = np.searchsorted(users, np.arange(first, first + len(names) + 1, dtype=np.int32))
-        ngrams, counts, starts = (
-            *(column[starts[0] : starts[-1]] for column in (ngrams, counts)),
-            starts - starts[0],
-        )
+        ngrams = ngrams[starts[0] : starts[-1]]
+        counts = counts[starts[0] : starts[-1]]
+        starts = starts - starts[0]
     else:
         starts, ngrams, counts = build_csr(users, ngrams, counts, first, len(names))
     present = np.flatnonzero(np.diff(starts))
     if present.size < len(names):
-        names, starts = names.take(pa.array(present)), starts[np.append(present, -1)]
+        names = names.take(pa.array(present))
+        starts = starts[np.append(present, -1)]
     return UserCounts(names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint)
 
 
-def merge_rows(rows: UserRows, vocabulary_size: int) -> UserRows:
-    """The rows of some users, each with ascending n-grams; what comes twice is added up."""
-    size = rows.starts.size - 1
-    if is_valid_csr(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
-        return rows
-    owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
-    return UserRows(*build_csr(owners, rows.ngrams, rows.counts, 0, size), rows.users)
+# --- Order of users ---
 
 
 def order_by_hash(names: pa.LargeBinaryArray, hashes: Hashes) -> Integers:
-    """Users in order of the hashes of their ids; of equal hashes, the ids in byte order.
+    """Return users in order of the hashes of their ids; of equal hashes, the ids in byte order.
 
-    The order is a function of the ids alone, so that a result does not tell how it was read; and about where a user
-    comes in it is known before all users are.
+    The order is a function of the ids alone, so that a result does not tell how it was read. And
+    about where a user comes in it is known before all users are.
     """
     order: Integers = np.argsort(hashes, kind="stable")
-    same = np.flatnonzero(np.diff(hashes[order]) == 0)
-    for value in np.unique(hashes[order][same]):  # none, but for somebody who looks for them
-        tied = slice(*(np.searchsorted(hashes, value, side, order) for side in ("left", "right")))
-        order[tied] = order[tied][pc.sort_indices(names.take(pa.array(order[tied]))).to_numpy()]
+    equal = np.flatnonzero(np.diff(hashes[order]) == 0)
+    for value in np.unique(hashes[order][equal]):  # none, but for somebody who looks for them
+        first = np.searchsorted(hashes, value, "left", order)
+        last = np.searchsorted(hashes, value, "right", order)
+        tied = order[first:last]
+        order[first:last] = tied[pc.sort_indices(names.take(pa.array(tied))).to_numpy()]
     return order
 
 
-def _by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
-    """The same counts with users in order of the hashes of their ids."""
+def _sort_by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
+    """Return the same counts with users in order of the hashes of their ids."""
     order = order_by_hash(counts.users, hash_rows(*buffers(counts.users)))
     sizes = np.diff(counts.starts)[order]
     starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -611,8 +557,11 @@ def _by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
     )
 
 
+# --- Neighbouring datasets ---
+
+
 def remove_user(counts: UserCounts, user: int) -> UserCounts:
-    """The neighbour that lacks this row."""
+    """Return the neighbouring dataset that lacks one user."""
     first, last = counts.starts[user : user + 2]
     return UserCounts(
         pa.concat_arrays([counts.users[:user], counts.users[user + 1 :]]),
@@ -625,7 +574,13 @@ def remove_user(counts: UserCounts, user: int) -> UserCounts:
 
 
 def add_users(counts: UserCounts, rows: Sequence[tuple[Ids, Ids]]) -> UserCounts:
-    """The dataset with more users, each an (ascending n-grams, counts) row; their ids are longer than anybody's."""
+    """Return the dataset with more users.
+
+    Args:
+        counts: The dataset.
+        rows: Of each new user, ascending n-grams and their counts. The new ids are longer than
+            anybody's.
+    """
     longest = pc.max(pc.binary_length(counts.users)).as_py() or 0
     names = pa.array([b"+" * longest + b"+%d" % at for at in range(len(rows))], pa.large_binary())
     sizes = np.array([ngrams.size for ngrams, _ in rows], np.int64)
@@ -637,3 +592,162 @@ def add_users(counts: UserCounts, rows: Sequence[tuple[Ids, Ids]]) -> UserCounts
         counts.vocabulary_size,
         counts.vocabulary_fingerprint,
     )
+
+
+# --- CSR arrays ---
+
+
+def merge_rows(rows: UserRows, vocabulary_size: int) -> UserRows:
+    """Return the rows of some users with ascending n-grams; equal ones are added up."""
+    size = rows.starts.size - 1
+    if is_valid_csr(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
+        return rows
+    owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
+    return UserRows(*build_csr(owners, rows.ngrams, rows.counts, 0, size), rows.users)
+
+
+def build_csr(
+    users: Ids, ngrams: Ids, counts: Ids, first: int, size: int
+) -> tuple[Integers, Ids, Ids]:
+    """Bring each user's rows together, sort them, and add up equal n-grams.
+
+    Args:
+        users: The number of the user of each row.
+        ngrams: The n-gram of each row.
+        counts: The count of each row.
+        first: The number of the first user that is wanted.
+        size: How many users are wanted; rows of others are left alone.
+
+    Returns:
+        Where the rows of each user start and the last ones end, their n-grams, and their counts.
+    """
+    starts, keys = _group_by_user(users, ngrams, counts, first, size)
+    longest = int(np.diff(starts).max(initial=0))
+    largest = int(ngrams.max(initial=0))
+    return _sort_and_merge(starts, keys, np.empty(longest, np.int64), largest)
+
+
+@kernel
+def _group_by_user(
+    users: Ids, ngrams: Ids, counts: Ids, first: int, size: int
+) -> tuple[Integers, Integers]:
+    """Return where each user's rows start, and the rows as keys: n-gram above, count below."""
+    starts = np.zeros(size + 1, np.int64)
+    for user in users:
+        if 0 <= user - first < size:
+            starts[user - first + 1] += 1
+    for user in range(size):
+        starts[user + 1] += starts[user]
+    fill = starts[:-1].copy()
+    keys = np.empty(starts[-1], np.int64)
+    for at in range(users.size):
+        user = users[at] - first
+        if 0 <= user < size:
+            keys[fill[user]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
+            fill[user] += 1
+    return starts, keys
+
+
+@kernel
+def _sort_and_merge(
+    key_starts: Integers, keys: Integers, spare: Integers, largest: int
+) -> tuple[Integers, Ids, Ids]:
+    """Sort each user's keys, and add up equal n-grams."""
+    starts = np.zeros(key_starts.size, np.int64)
+    merged_ngrams = np.empty(keys.size, np.int32)
+    merged_counts = np.empty(keys.size, np.int32)
+    bins = np.empty(1 << RADIX_BITS, np.int64)
+    written = 0
+    for user in range(key_starts.size - 1):
+        row = keys[key_starts[user] : key_starts[user + 1]]
+        if row.size <= INSERTION_SORT_ROWS:
+            _insertion_sort(row)
+        elif not _is_ascending(row):
+            _radix_sort(row, largest, spare, bins)
+        for key in row:
+            ngram = np.int32(key >> 32)
+            number = key & 0xFFFFFFFF
+            if written > starts[user] and merged_ngrams[written - 1] == ngram:
+                merged_counts[written - 1] = min(merged_counts[written - 1] + number, MAX_COUNT)
+            else:
+                merged_ngrams[written] = ngram
+                merged_counts[written] = number
+                written += 1
+        starts[user + 1] = written
+    return starts, merged_ngrams[:written].copy(), merged_counts[:written].copy()
+
+
+@inlined
+def _insertion_sort(row: Integers) -> None:
+    for at in range(1, row.size):
+        key = row[at]
+        place = at
+        while place > 0 and row[place - 1] > key:
+            row[place] = row[place - 1]
+            place -= 1
+        row[place] = key
+
+
+@inlined
+def _radix_sort(row: Integers, largest: int, spare: Integers, bins: Integers) -> None:
+    """Sort by n-gram, digit by digit from the lowest on; the order of equal ones is free."""
+    shift = 32
+    last = (1 << RADIX_BITS) - 1
+    while largest:
+        bins[:] = 0
+        for key in row:
+            bins[key >> shift & last] += 1
+        begin = 0
+        for digit in range(bins.size):
+            begin, bins[digit] = begin + bins[digit], begin
+        for key in row:
+            spare[bins[key >> shift & last]] = key
+            bins[key >> shift & last] += 1
+        copy_part(spare, 0, row.size, row, 0)
+        shift += RADIX_BITS
+        largest = largest >> RADIX_BITS
+
+
+@inlined
+def _is_ascending(row: Integers) -> bool:
+    for at in range(1, row.size):
+        if row[at] < row[at - 1]:
+            return False
+    return True
+
+
+@kernel
+def is_sorted(users: Ids, ngrams: Ids) -> bool:
+    """Return whether users ascend, and the n-grams of each user strictly."""
+    for at in range(1, users.size):
+        if users[at] < users[at - 1] or (
+            users[at] == users[at - 1] and ngrams[at] <= ngrams[at - 1]
+        ):
+            return False
+    return True
+
+
+@kernel
+def is_valid_csr(
+    starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_size: int
+) -> bool:
+    """Return whether these are CSR arrays of `users` users.
+
+    N-grams must be in the vocabulary and ascend for each user; counts must be 1 or more.
+    """
+    if (
+        starts.size != users + 1
+        or starts[0] != 0
+        or starts[-1] != ngrams.size
+        or counts.size != ngrams.size
+    ):
+        return False
+    for user in range(users):
+        last = -1
+        if not 0 <= starts[user] <= starts[user + 1] <= ngrams.size:
+            return False
+        for at in range(starts[user], starts[user + 1]):
+            if not last < ngrams[at] < vocabulary_size or counts[at] < 1:
+                return False
+            last = ngrams[at]
+    return True

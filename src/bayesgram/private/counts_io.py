@@ -1,8 +1,12 @@
-"""Counts on disk: a private folder (mode 0700) of counts.parquet and meta.json, or one Parquet file made elsewhere.
+"""Counts on disk: writing and reading counts folders, and Parquet files made elsewhere.
 
-counts.parquet has `user`, `ngram` (id), `count`, each user's rows together; meta.json says which vocabulary. A file
-made elsewhere needs the same three columns, in any order of rows. Where people are counted by segment, meta.json names
-the segments, and n-gram i in segment s is the id s·V + i.
+A counts folder is private (mode 0700) and holds counts.parquet and meta.json. counts.parquet has
+the columns `user`, `ngram` (an id) and `count`, with each user's rows together; it may be a folder
+of parts. meta.json has the format, the vocabulary and, where people are counted by segment, the
+segments: n-gram i in segment s is the id s·V + i then.
+
+A Parquet file that was made elsewhere needs the same three columns; its rows may have any order.
+`load_counts` reads everything into memory; `counts_on_disk` leaves it on disk.
 """
 
 import json
@@ -39,28 +43,33 @@ from bayesgram.text.tokenizer import buffers
 from bayesgram.version import VERSION
 
 FORMAT = 2
-META, COUNTS = "meta.json", "counts.parquet"
-CONTENTS = (META, COUNTS)
-PARQUET = b"PAR1"  # as its files begin
-ROWS_AT_ONCE = 1 << 20
-TYPES = {
+META_FILE = "meta.json"
+COUNTS_FILE = "counts.parquet"
+FOLDER_FILES = (META_FILE, COUNTS_FILE)
+PARQUET_MAGIC = b"PAR1"  # the first bytes of a Parquet file
+
+COLUMN_TYPES = {
     "user": pa.dictionary(pa.int32(), pa.large_string()),
     "ngram": pa.int32(),
     "count": pa.int32(),
 }
-SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in TYPES.items()])
-AS_WRITTEN: dict[str, Any] = {
+COLUMNS = list(COLUMN_TYPES)
+SCHEMA = pa.schema([pa.field(name, type_, nullable=False) for name, type_ in COLUMN_TYPES.items()])
+COLUMN_MEANINGS = {
+    "ngram": "an n-gram id is a row number of the vocabulary",
+    "count": "a count is a whole number",
+}
+PARQUET_OPTIONS: dict[str, Any] = {
     "compression": "zstd",
     "use_dictionary": ["user"],
     "column_encoding": {"ngram": "DELTA_BINARY_PACKED"},  # n-grams of a user ascend
     "write_statistics": False,
 }
-ROWS_READ = 1 << 20
-COLUMNS = list(TYPES)
-MEANING = {
-    "ngram": "an n-gram id is a row number of the vocabulary",
-    "count": "a count is a whole number",
-}
+ROWS_PER_WRITE = 1 << 20  # not measured
+ROWS_PER_READ = 1 << 20  # not measured
+
+
+# --- Writing ---
 
 
 @check_arguments
@@ -71,11 +80,22 @@ def save_counts(
     *,
     force: bool = False,
 ) -> None:
-    """Write a counts folder; it is private."""
-    segments = counts.segments if isinstance(counts, SegmentedCounts) else None
-    rows = counts.flat if isinstance(counts, SegmentedCounts) else counts
+    """Write a counts folder, which is private.
+
+    Args:
+        counts: Counts in memory.
+        vocabulary: The vocabulary that they were counted with.
+        path: Where the folder is made.
+        force: Whether a counts folder that exists there is replaced.
+    """
+    if isinstance(counts, SegmentedCounts):
+        segments: Segments | None = counts.segments
+        flat = counts.flat
+    else:
+        segments = None
+        flat = counts
     with open_counts_writer(vocabulary, path, force=force, segments=segments) as write:
-        write(require_in_memory(rows, "save_counts"))
+        write(require_in_memory(flat, "save_counts"))
 
 
 @contextmanager
@@ -86,15 +106,23 @@ def open_counts_writer(
     force: bool = False,
     segments: Segments | None = None,
 ) -> Iterator[Callable[[UserCounts], None]]:
-    """A counts folder to write to, some users at a time; it appears when the block ends well."""
+    """Yield a function that writes some users; the counts folder appears when the block ends well.
+
+    Args:
+        vocabulary: The vocabulary that the counts are made with.
+        path: Where the folder is made.
+        force: Whether a counts folder that exists there is replaced.
+        segments: The segments that are counted by, if any.
+    """
     with (
         stage_counts_folder(vocabulary, path, force=force, segments=segments) as file,
-        pq.ParquetWriter(file, SCHEMA, **AS_WRITTEN) as writer,
+        pq.ParquetWriter(file, SCHEMA, **PARQUET_OPTIONS) as writer,
     ):
 
         def write(counts: UserCounts) -> None:
-            for first, last in split_users(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
-                writer.write_table(_table(counts, first, last))
+            blocks = counts.ngrams.size // ROWS_PER_WRITE + 1
+            for first, last in split_users(counts.starts, blocks):
+                writer.write_table(_make_table(counts, first, last))
 
         yield write
 
@@ -107,7 +135,10 @@ def stage_counts_folder(
     force: bool = False,
     segments: Segments | None = None,
 ) -> Iterator[Path]:
-    """Where to write counts.parquet, a file or a folder of several; the counts folder appears when the block ends."""
+    """Yield where to write counts.parquet; the counts folder appears when the block ends well.
+
+    It may become a file, or a folder of several. The arguments are those of `open_counts_writer`.
+    """
     meta = {
         "format": FORMAT,
         "software": f"bayesgram {VERSION}",
@@ -117,14 +148,14 @@ def stage_counts_folder(
             "order": vocabulary.order,
             "tokenizer": vocabulary.tokenizer.name,
         },
-        **({} if segments is None else {"segments": segments.to_json()}),
+        "segments": None if segments is None else segments.to_json(),
     }
-    with write_folder_atomically(path, contents=CONTENTS, force=force, private=True) as folder:
-        yield folder / COUNTS
-        (folder / META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
+    with write_folder_atomically(path, contents=FOLDER_FILES, force=force, private=True) as folder:
+        yield folder / COUNTS_FILE
+        (folder / META_FILE).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
 
 
-def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
+def _make_table(counts: UserCounts, first: int, last: int) -> pa.Table:
     rows = slice(counts.starts[first], counts.starts[last])
     codes = np.repeat(
         np.arange(last - first, dtype=np.int32), np.diff(counts.starts[first : last + 1])
@@ -133,29 +164,27 @@ def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
     return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=SCHEMA)
 
 
-class Batch(NamedTuple):
-    """Some rows, checked: row r is of the user `ids[codes[r]]`. No id is empty; one may come twice among the ids."""
-
-    ids: pa.LargeBinaryArray
-    codes: Ids
-    ngrams: Ids
-    counts: Ids
+# --- Reading into memory ---
 
 
 @check_arguments
 def load_counts(
     path: str | Path, *, vocabulary_size: int | None = None
 ) -> UserCounts | SegmentedCounts:
-    """Read all of a counts folder or a Parquet file of counts over a vocabulary of this size; a folder knows its own.
+    """Read all of a counts folder, or of a Parquet file of counts.
 
-    Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
+    Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes a row more where rows are not
+    in order, as they are in a counts folder.
+
+    Args:
+        path: The folder or file.
+        vocabulary_size: How many n-grams the vocabulary has. A folder knows its own.
     """
     segments = read_segments(path)
     if segments is None:
         return load_user_counts(path, vocabulary_size=vocabulary_size)
-    return SegmentedCounts(
-        load_location(locate_segmented_counts(path, segments, vocabulary_size)), segments
-    )
+    location = locate_segmented_counts(path, segments, vocabulary_size)
+    return SegmentedCounts(load_location(location), segments)
 
 
 def load_user_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts:
@@ -163,72 +192,108 @@ def load_user_counts(path: str | Path, *, vocabulary_size: int | None = None) ->
     return load_location(locate_counts(path, vocabulary_size))
 
 
-def load_location(address: "CountsLocation") -> UserCounts:
-    """All rows, in memory."""
+def load_location(location: "CountsLocation") -> UserCounts:
+    """Read all rows of a location into memory."""
     names = StringTable()
-    users, ngrams, counts = _room(address.path, address.rows())
+    users, ngrams, counts = _allocate_columns(location.path, location.count_rows())
     last = 0
-    for batch in read_ahead(address.batches(users.size)):
-        first, last = last, last + len(batch.codes)
+    for batch in read_ahead(location.read_batches(users.size)):
+        first = last
+        last = first + len(batch.codes)
         users[first:last] = names.add(*buffers(batch.ids))[batch.codes]
-        ngrams[first:last], counts[first:last] = batch.ngrams, batch.counts
+        ngrams[first:last] = batch.ngrams
+        counts[first:last] = batch.counts
     return build_user_counts(
         names.strings(),
         users,
         ngrams,
         counts,
-        vocabulary_size=address.vocabulary_size,
-        vocabulary_fingerprint=address.fingerprint,
+        vocabulary_size=location.vocabulary_size,
+        vocabulary_fingerprint=location.fingerprint,
     )
+
+
+def _allocate_columns(path: str | Path, rows: int) -> tuple[Ids, Ids, Ids]:
+    """Return three columns for as many rows as a file claims to have."""
+    try:
+        users, ngrams, counts = (np.empty(rows, np.int32) for _ in range(3))
+    except (MemoryError, ValueError):
+        raise BayesgramError(
+            f"{path}: says that it has more rows than memory can hold; it is damaged, or needs a"
+            " larger machine."
+        ) from None
+    return users, ngrams, counts
+
+
+# --- Where counts are, and their rows batch by batch ---
+
+
+class CountsBatch(NamedTuple):
+    """Some rows, checked: row r is of the user `ids[codes[r]]`."""
+
+    ids: pa.LargeBinaryArray  # none is empty; one may come twice
+    codes: Ids
+    ngrams: Ids
+    counts: Ids
 
 
 @dataclass(frozen=True)
 class CountsLocation:
-    """Where counts are: one Parquet file or a folder of them, and what they say of their vocabulary."""
+    """Where counts are: one Parquet file or a folder of them, and which vocabulary they name."""
 
     path: str | Path  # as it was given
     file: Path
     vocabulary_size: int
-    fingerprint: str | None
+    fingerprint: str | None  # None for a file, which names no vocabulary
 
     @property
     def files(self) -> list[Path]:
-        """The file or the parts of it, in order of their names."""
+        """The file, or its parts in order of their names."""
         return sorted(self.file.glob("*.parquet")) if self.file.is_dir() else [self.file]
 
-    def rows(self) -> int:
-        """How many rows the files say they have; their columns are right."""
-        return sum(map(_rows_in, self.files))
+    def count_rows(self) -> int:
+        """Return how many rows the files claim to have, after checking their columns."""
+        return sum(map(_count_rows, self.files))
 
-    def batches(self, rows: int) -> Iterator[Batch]:
-        """All rows, in order, checked; they are as many as the files say."""
+    def read_batches(self, rows: int) -> Iterator[CountsBatch]:
+        """Read all rows, in order, and check them.
+
+        Args:
+            rows: How many rows the files claim to have.
+
+        Raises:
+            BayesgramError: If a row can't be right, or the files have more or fewer rows.
+        """
         left = rows
         for file in self.files:
-            for first_row, batch in _batches(file):
+            for first_row, batch in _read_file(file):
                 left -= len(batch)
                 if left < 0:
-                    raise _damaged(file)
-                yield _checked(file, first_row, batch, self.vocabulary_size)
+                    raise _damaged_error(file)
+                yield _check_batch(file, first_row, batch, self.vocabulary_size)
         if left:
-            raise _damaged(self.path)
+            raise _damaged_error(self.path)
 
 
 def read_segments(path: str | Path) -> Segments | None:
-    """The segments of a counts folder; None where people are not counted by segment, or where nothing can be read."""
+    """Return the segments of a counts folder.
+
+    None if people are not counted by segment, or if nothing can be read: whoever reads the counts
+    says what is wrong with them.
+    """
     try:
-        told = read_json(Path(path) / META)["segments"]
-        return Segments(told["by"], tuple(map(str, told["names"])), bool(told["other"]))
-    except (
-        OSError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # whoever reads the counts says what is wrong with them
+        segments = read_json(Path(path) / META_FILE)["segments"]
+        return Segments(segments["by"], tuple(map(str, segments["names"])), bool(segments["other"]))
+    except (OSError, KeyError, TypeError, ValueError):
         return None
 
 
 def locate_counts(path: str | Path, vocabulary_size: int | None = None) -> CountsLocation:
-    """Where counts are, and the vocabulary they say they were made with; none by segment."""
+    """Return where counts are, and the vocabulary that they name; not by segment.
+
+    Raises:
+        UsageError: If there are none, they are by segment, or they are over another vocabulary.
+    """
     segments = read_segments(path)
     if segments is not None:
         raise UsageError(
@@ -238,43 +303,50 @@ def locate_counts(path: str | Path, vocabulary_size: int | None = None) -> Count
             Argument("by"),
             ".",
         )
-    return _found(path, vocabulary_size)
+    return _locate(path, vocabulary_size)
 
 
 def locate_segmented_counts(
     path: str | Path, segments: Segments, vocabulary_size: int | None = None
 ) -> CountsLocation:
-    """Where counts by segment are, as counts over segments × n-grams."""
-    address = _found(path, vocabulary_size)
-    return replace(address, vocabulary_size=address.vocabulary_size * len(segments))
+    """Return where counts by segment are, as counts over segments × n-grams."""
+    location = _locate(path, vocabulary_size)
+    return replace(location, vocabulary_size=location.vocabulary_size * len(segments))
 
 
-def _found(path: str | Path, vocabulary_size: int | None) -> CountsLocation:
+def _locate(path: str | Path, vocabulary_size: int | None) -> CountsLocation:
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
     if folder.is_dir():
-        return CountsLocation(path, folder / COUNTS, *_vocabulary(folder, vocabulary_size))
+        return CountsLocation(path, folder / COUNTS_FILE, *_read_meta(folder, vocabulary_size))
     if vocabulary_size is None:
         raise UsageError(
-            f"{path}: does not say how large its vocabulary is; give vocabulary_size=len(vocabulary)."
+            f"{path}: does not say how large its vocabulary is; give"
+            " vocabulary_size=len(vocabulary)."
         )
     return CountsLocation(path, folder, vocabulary_size, None)
 
 
-def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
-    """The size and the fingerprint of the vocabulary that a counts folder says it was made with."""
+def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
+    """Return the size and the fingerprint of the vocabulary that a counts folder names."""
     try:
-        meta = read_json(folder / META)
-        check_format(folder, "a counts folder", meta["format"], FORMAT)
-        size, fingerprint = _stated(meta["vocabulary"])
-        _check_segments(folder, meta)
+        meta = read_json(folder / META_FILE)
+        check_format(
+            folder,
+            "a counts folder",
+            meta["format"],
+            FORMAT,
+            remake="Count again with `bayesgram count`.",
+        )
+        size, fingerprint = _parse_vocabulary(meta["vocabulary"])
+        _check_segments(folder, meta["segments"])
     except FileNotFoundError:
         raise UsageError(
             f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`."
         ) from None
     except OSError as error:
-        raise unreadable(folder / META, error) from None
+        raise unreadable(folder / META_FILE, error) from None
     except UsageError:
         raise
     except (KeyError, TypeError, ValueError):
@@ -289,43 +361,45 @@ def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
     return size, fingerprint
 
 
-def _stated(vocabulary: dict[str, Any]) -> tuple[int, str]:
-    """What meta.json tells of a vocabulary."""
-    size, fingerprint = vocabulary["size"], vocabulary["fingerprint"]
+def _check_segments(folder: Path, segments: object) -> None:
+    if segments is not None and read_segments(folder) is None:
+        raise ValueError("segments that are not named, or not well")
+
+
+def _parse_vocabulary(vocabulary: dict[str, Any]) -> tuple[int, str]:
+    size = vocabulary["size"]
+    fingerprint = vocabulary["fingerprint"]
     if type(size) is not int or not isinstance(fingerprint, str):
         raise TypeError("a size is a whole number, a fingerprint is a text")
     return size, fingerprint
 
 
-def _check_segments(folder: Path, meta: dict[str, Any]) -> None:
-    """Segments, where there are any, are named well."""
-    if ("segments" in meta) != (read_segments(folder) is not None):
-        raise ValueError("segments that are not named well")
-
-
-def _rows_in(file: Path) -> int:
-    """How many rows a file has, whose columns are right."""
+def _count_rows(file: Path) -> int:
+    """Return how many rows a file claims to have, after checking its columns."""
     try:
-        with pq.ParquetFile(file) as opened:
-            schema, rows = opened.schema_arrow, opened.metadata.num_rows
+        with pq.ParquetFile(file) as table:
+            schema = table.schema_arrow
+            rows = table.metadata.num_rows
             names = schema.names
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(file, error) from None
-        raise _no_table(file) from None
+        raise _not_parquet_error(file) from None
     missing = [name for name in COLUMNS if name not in names]
     if missing:
         raise UsageError(
-            f"{file}: no column {missing[0]!r}; counts have the columns 'user', 'ngram', 'count', this file has"
-            f" {', '.join(map(repr, names))}."
+            f"{file}: no column {missing[0]!r}; counts have the columns 'user', 'ngram', 'count',"
+            f" this file has {', '.join(map(repr, names))}."
         )
     repeated = [name for name in COLUMNS if names.count(name) > 1]
     if repeated:
         raise UsageError(f"{file}: two columns are called {repeated[0]!r}; rename one of them.")
-    kind = _kind(schema.field("user").type)
-    if not (pa.types.is_integer(kind) or _is_text(kind)):
-        raise UsageError(f"{file}: the column 'user' is {kind}; ids must be text or whole numbers.")
-    for name, meaning in MEANING.items():
+    id_type = _value_type(schema.field("user").type)
+    if not (pa.types.is_integer(id_type) or _is_text(id_type)):
+        raise UsageError(
+            f"{file}: the column 'user' is {id_type}; ids must be text or whole numbers."
+        )
+    for name, meaning in COLUMN_MEANINGS.items():
         if not pa.types.is_integer(schema.field(name).type):
             raise UsageError(
                 f"{file}: the column {name!r} is {schema.field(name).type}; {meaning}."
@@ -333,107 +407,103 @@ def _rows_in(file: Path) -> int:
     return int(rows)
 
 
-def _no_table(file: Path) -> BayesgramError:
-    """What was written as Parquet is damaged; other files are no counts."""
-    with file.open("rb") as opened:
-        written = opened.read(len(PARQUET)) == PARQUET or (file.parent / META).is_file()
-    if written:
+def _not_parquet_error(file: Path) -> BayesgramError:
+    """Return the error for a file that Parquet can't read: it is damaged, or no counts at all."""
+    with file.open("rb") as content:
+        has_magic = content.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+    if has_magic or (file.parent / META_FILE).is_file():
         return BayesgramError(
-            f"{file}: is damaged or cut short; copy it again, or count again with `bayesgram count`."
+            f"{file}: is damaged or cut short; copy it again, or count again with `bayesgram"
+            " count`."
         )
     return UsageError(
-        f"{file}: not a Parquet file of counts (columns user, ngram, count); make one with `bayesgram count`."
+        f"{file}: not a Parquet file of counts (columns user, ngram, count); make one with"
+        " `bayesgram count`."
     )
 
 
-def _kind(type_: pa.DataType) -> pa.DataType:
+def _value_type(type_: pa.DataType) -> pa.DataType:
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
-def _room(path: str | Path, rows: int) -> tuple[Ids, Ids, Ids]:
-    """Room for three columns of what a file says are its rows."""
+def _read_file(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Read rows, some at a time, with the number of the first, from 1; ids are a dictionary."""
     try:
-        users, ngrams, counts = (np.empty(rows, np.int32) for _ in range(3))
-    except (MemoryError, ValueError):
-        raise BayesgramError(
-            f"{path}: says that it has more rows than memory can hold; it is damaged, or needs a larger machine."
-        ) from None
-    return users, ngrams, counts
-
-
-def _batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows, some at a time, with the number of the first, from 1; ids as numbers of a dictionary."""
-    try:
-        yield from _read_batches(file)
+        yield from _read_file_unchecked(file)
     except OSError as error:
-        problem = _damaged(file) if error.errno is None else unreadable(file, error)
+        failure = _damaged_error(file) if error.errno is None else unreadable(file, error)
     except (pa.ArrowException, ValueError):
-        problem = _damaged(file)
+        failure = _damaged_error(file)
     else:
         return
-    raise problem  # outside, so that it carries no message of Arrow's, which may quote a value
+    # Raised out here, so that it carries no message of Arrow's, which may quote a value.
+    raise failure
 
 
-def _read_batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
-    kind = _kind(pq.read_schema(file).field("user").type)
-    named = ["user"] if _is_text(kind) else None
-    with pq.ParquetFile(
-        file, read_dictionary=named, pre_buffer=False
-    ) as opened:  # else it would hold the whole file
+def _read_file_unchecked(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
+    id_type = _value_type(pq.read_schema(file).field("user").type)
+    dictionaries = ["user"] if _is_text(id_type) else None
+    # With `pre_buffer`, the whole file would be in memory.
+    with pq.ParquetFile(file, read_dictionary=dictionaries, pre_buffer=False) as table:
         first_row = 1
-        for batch in opened.iter_batches(ROWS_READ, columns=COLUMNS):
+        for batch in table.iter_batches(ROWS_PER_READ, columns=COLUMNS):
             yield first_row, batch
             first_row += len(batch)
 
 
-def _damaged(path: str | Path) -> BayesgramError:
+def _damaged_error(path: str | Path) -> BayesgramError:
     return BayesgramError(f"{path}: the file is damaged; count again with `bayesgram count`.")
 
 
-def _checked(file: Path, first_row: int, batch: pa.RecordBatch, vocabulary_size: int) -> Batch:
-    """The rows in the types of the kernels, which trust them."""
-    return Batch(
-        *_users(file, first_row, batch["user"]),
-        _whole_numbers(file, first_row, batch["ngram"], "ngram", 0, vocabulary_size - 1),
-        _whole_numbers(file, first_row, batch["count"], "count", 1, int(MAX_COUNT)),
+def _check_batch(
+    file: Path, first_row: int, batch: pa.RecordBatch, vocabulary_size: int
+) -> CountsBatch:
+    """Return rows in the types of the kernels, which trust them."""
+    return CountsBatch(
+        *_check_users(file, first_row, batch["user"]),
+        _check_integers(file, first_row, batch["ngram"], "ngram", 0, vocabulary_size - 1),
+        _check_integers(file, first_row, batch["count"], "count", 1, int(MAX_COUNT)),
     )
 
 
-def _users(file: Path, first_row: int, users: "pa.Array[Any]") -> tuple[pa.LargeBinaryArray, Ids]:
-    """Ids, and which of them is that of each row."""
+def _check_users(
+    file: Path, first_row: int, users: "pa.Array[Any]"
+) -> tuple[pa.LargeBinaryArray, Ids]:
+    """Return ids, and the number of the id of each row."""
     if not pa.types.is_dictionary(users.type):
         users = users.dictionary_encode()
     try:
-        users.validate(full=True)  # Arrow itself does not ask whether an id is there, and is text
+        # Arrow itself does not check that the dictionary has the id of a row, and that it is text.
+        users.validate(full=True)
     except pa.ArrowException:
-        raise _damaged(file) from None
+        raise _damaged_error(file) from None
     ids = as_bytes(users.dictionary).fill_null(b"")
     codes: Ids = users.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-    missing = np.append(
-        pc.equal(pc.binary_length(ids), 0).to_numpy(zero_copy_only=False), True
-    )  # of no id, the last
-    if users.indices.null_count or missing[:-1].any():
-        row = int(np.argmax(missing[codes]))
-        if missing[codes[row]]:
+    is_empty = pc.equal(pc.binary_length(ids), 0).to_numpy(zero_copy_only=False)
+    is_missing = np.append(is_empty, True)  # the last is for rows without an id, whose code is -1
+    if users.indices.null_count or is_empty.any():
+        row = int(np.argmax(is_missing[codes]))
+        if is_missing[codes[row]]:
             raise BayesgramError(
                 f"{file}: row {first_row + row}: no user id. Every row of counts needs one."
             )
     return ids, codes
 
 
-def _whole_numbers(
+def _check_integers(
     file: Path, first_row: int, column: "pa.Array[Any]", name: str, low: int, high: int
 ) -> Ids:
-    """A column of whole numbers in [low, high]; the values themselves are never shown."""
-    found = pc.min_max(column).as_py()
-    if len(column) and (column.null_count or found["min"] < low or found["max"] > high):
-        inside = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))
-        bad = pc.index(pc.fill_null(inside, False), False).as_py()
+    """Return a column of whole numbers in [low, high]; an error never shows the values."""
+    extremes = pc.min_max(column).as_py()
+    if len(column) and (column.null_count or extremes["min"] < low or extremes["max"] > high):
+        is_inside = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))
+        bad = pc.index(pc.fill_null(is_inside, False), False).as_py()
         raise BayesgramError(
-            f"{file}: row {first_row + bad}: {name} is not in {low} … {high}; {MEANING[name]}. Is it the right file?"
+            f"{file}: row {first_row + bad}: {name} is not in {low} … {high};"
+            f" {COLUMN_MEANINGS[name]}. Is it the right file?"
         )
     return np.asarray(column.cast(pa.int32()))

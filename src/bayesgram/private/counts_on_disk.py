@@ -1,13 +1,15 @@
-"""Counts that stay on disk: every question reads them anew, some whole users at a time.
+"""Counts that stay on disk: every aggregate reads them anew, some complete users at a time.
 
-In:  a counts folder or a Parquet file of counts.   Out: `CountsOnDisk`, which mechanisms take in place of `UserCounts`.
-Memory is that of a few blocks of users, however many users there are; one thread reads while others count. Sums of
-integers do not depend on where blocks end, so they are those of counts in memory, bit for bit.
+`open_counts` takes a counts folder or a Parquet file of counts, and returns `CountsOnDisk`, which
+mechanisms take in place of `UserCounts`. Memory is that of a few blocks of users, however many
+users there are; one thread reads while others count. Sums of integers do not depend on where
+blocks end, so they are those of counts in memory, bit for bit.
 
-A user must not be taken for two: every bound on what one user adds rests on that. Ours are in order of the hashes of
-their ids, so that a hash which is not above the one before tells, each time they are read. Of files in another order
-all hashes are compared once, when they are opened. Where some are equal, the rows of a user may not be together (or
-two ids have one hash), and the counts are loaded into memory after all.
+A user must not be taken for two: every bound on what one user adds rests on that. In a counts
+folder users are in order of the hashes of their ids, so a hash that is not above the one before
+shows a mistake, each time the counts are read. Of files in another order all hashes are compared
+once, when they are opened. Where some are equal, the rows of a user may not be together (or two ids
+have one hash), and the counts are loaded into memory after all.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +35,7 @@ from bayesgram.private.counts import (
     merge_rows,
 )
 from bayesgram.private.counts_io import (
-    Batch,
+    CountsBatch,
     CountsLocation,
     load_location,
     locate_counts,
@@ -43,12 +45,11 @@ from bayesgram.private.counts_io import (
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 
-BLOCK_ROWS = 1 << 19  # of whole users that are measured together
-BLOCKS = (
-    min(CORES, 4) + 1
-)  # that wait or are measured: one thread reads no faster than a few measure
+BLOCK_ROWS = 1 << 19  # rows of complete users that are measured together; not measured
+# Blocks that wait or are measured: one thread reads no faster than a few measure.
+BLOCKS_IN_MEMORY = min(CORES, 4) + 1
 
-Stamp = tuple[int, int, int, int]  # of a file: who wrote to it meanwhile changes it
+FileStamp = tuple[int, int, int, int]  # device, inode, size, time: changes when the file does
 
 
 class UsersNotSortedError(BayesgramError):
@@ -59,133 +60,148 @@ class UsersNotSortedError(BayesgramError):
 class CountsOnDisk(PrivateCounts):
     """Counts on disk, in which each user's rows are together. Only `open_counts` makes them."""
 
-    address: CountsLocation
-    rows: int
-    file_states: tuple[Stamp, ...]
+    location: CountsLocation
+    row_count: int
+    file_stamps: tuple[FileStamp, ...]  # from before the files were checked
     vocabulary_size: int
-    vocabulary_fingerprint: str | None
-    by_hash: bool  # users are in order of the hashes of their ids
+    vocabulary_fingerprint: str | None  # None for a file, which names no vocabulary
+    is_sorted_by_hash: bool  # users are in order of the hashes of their ids
 
     def __repr__(self) -> str:
         return f"CountsOnDisk(private, over {self.vocabulary_size:,} n-grams)"
 
     def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
-        """Block by block on all cores, as they are read."""
+        """Measure all users, block by block on all cores as they are read, and merge the results.
+
+        Raises:
+            BayesgramError: If the files changed since they were opened.
+        """
         size = self.vocabulary_size
         merged: Array | None = None
-        for answer in parallel_imap(
+        for result in parallel_imap(
             lambda block: measure(merge_rows(block, size)),
-            read_ahead(self.blocks()),
+            read_ahead(self.read_blocks()),
             size=lambda block: block.ngrams.size,
-            max_pending=(BLOCKS - 1) * BLOCK_ROWS,
+            max_pending=(BLOCKS_IN_MEMORY - 1) * BLOCK_ROWS,
         ):
-            merged = answer if merged is None else merge(merged, answer)
+            merged = result if merged is None else merge(merged, result)
         self._check_unchanged()
         return measure(NO_USERS) if merged is None else merged
 
-    def blocks(self) -> Iterator[UserRows]:
-        """All users, each in one block; their n-grams may be in any order, and come twice."""
-        blocks = whole_users(self.address.batches(self.rows))
-        return _in_order(blocks, self._changed()) if self.by_hash else blocks
+    def read_blocks(self) -> Iterator[UserRows]:
+        """Read all users, each in one block; their n-grams may have any order, and come twice."""
+        blocks = group_users(self.location.read_batches(self.row_count))
+        return (
+            _check_hash_order(blocks, self._changed_error()) if self.is_sorted_by_hash else blocks
+        )
 
     def _check_unchanged(self) -> None:
-        """What was checked when the files were opened is what was read now."""
-        if read_file_stamps(self.address) != self.file_states:
-            raise self._changed()
+        """Check that what was read now is what was checked when the files were opened."""
+        if read_file_stamps(self.location) != self.file_stamps:
+            raise self._changed_error()
 
-    def _changed(self) -> UsersNotSortedError:
+    def _changed_error(self) -> UsersNotSortedError:
         return UsersNotSortedError(
-            f"{self.address.path}: the counts changed while they were read; run it again."
+            f"{self.location.path}: the counts changed while they were read; run it again."
         )
 
 
 @check_arguments
 def open_counts(path: str | Path, *, vocabulary_size: int | None = None) -> PrivateCounts:
-    """Counts that are read when they are asked about, or that are in memory where a user's rows are not together.
+    """Open counts that stay on disk; they are loaded if a user's rows are not together.
 
-    Reads everything once, so that a damaged file is refused before anything is spent. What is added up on the way is
-    kept: how often each n-gram occurs.
+    Reads everything once, so that a damaged file is refused before anything is spent. What is added
+    up on the way is kept: how often each n-gram occurs.
+
+    Args:
+        path: A counts folder, or a Parquet file of counts.
+        vocabulary_size: How many n-grams the vocabulary has. A folder knows its own.
     """
-    return _opened(locate_counts(path, vocabulary_size))
+    return _open_location(locate_counts(path, vocabulary_size))
 
 
 def open_any_counts(
     path: str | Path, *, vocabulary_size: int | None = None
 ) -> PrivateCounts | SegmentedCounts:
-    """The same, also where people are counted by segment."""
+    """Open counts like `open_counts`, also where people are counted by segment."""
     segments = read_segments(path)
     if segments is None:
         return open_counts(path, vocabulary_size=vocabulary_size)
-    return SegmentedCounts(
-        _opened(locate_segmented_counts(path, segments, vocabulary_size)), segments
-    )
+    location = locate_segmented_counts(path, segments, vocabulary_size)
+    return SegmentedCounts(_open_location(location), segments)
 
 
-def _opened(address: CountsLocation) -> PrivateCounts:
-    file_states = read_file_stamps(address)
+def _open_location(location: CountsLocation) -> PrivateCounts:
+    file_stamps = read_file_stamps(location)
     counts = CountsOnDisk(
-        address,
-        address.rows(),
-        file_states,
-        address.vocabulary_size,
-        address.fingerprint,
-        by_hash=True,
+        location,
+        location.count_rows(),
+        file_stamps,
+        location.vocabulary_size,
+        location.fingerprint,
+        is_sorted_by_hash=True,
     )
     try:
         counts.totals.setflags(write=False)
     except UsersNotSortedError:
-        counts = replace(counts, by_hash=False)
-        return counts if _are_together(counts) else load_location(address)
+        counts = replace(counts, is_sorted_by_hash=False)
+        return counts if _has_distinct_users(counts) else load_location(location)
     return counts
 
 
-def read_file_stamps(address: CountsLocation) -> tuple[Stamp, ...]:
-    """What changes when one of the files does."""
-    return tuple(map(_file_state, address.files))
+def read_file_stamps(location: CountsLocation) -> tuple[FileStamp, ...]:
+    """Return what changes when one of the files does."""
+    return tuple(map(_read_stamp, location.files))
 
 
-def _file_state(file: Path) -> Stamp:
+def _read_stamp(file: Path) -> FileStamp:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError as error:
         raise unreadable(file, error) from None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _in_order(blocks: Iterable[UserRows], problem: UsersNotSortedError) -> Iterator[UserRows]:
-    """The same blocks, in which the hashes of ids ascend: so nobody comes twice."""
+# --- One user, one block ---
+
+
+def _check_hash_order(blocks: Iterable[UserRows], error: UsersNotSortedError) -> Iterator[UserRows]:
+    """Pass blocks on while the hashes of ids ascend, so that nobody comes twice."""
     last = None
     for block in blocks:
-        hashes = _hashes(block)
+        hashes = _hash_ids(block)
         if (last is not None and hashes[0] <= last) or (hashes[1:] <= hashes[:-1]).any():
-            raise problem
+            raise error
         last = hashes[-1]
         yield block
 
 
-def _are_together(counts: CountsOnDisk) -> bool:
-    """Whether the hashes of the ids of all users differ, so that nobody comes twice."""
+def _has_distinct_users(counts: CountsOnDisk) -> bool:
+    """Return whether the hashes of all users' ids differ, so that nobody comes twice."""
     hashes = [np.zeros(0, np.uint64)]
-    for block in read_ahead(counts.blocks()):
-        hashes.append(_hashes(block))
-        if not _differ(hashes[-1]):  # no need to read on
+    for block in read_ahead(counts.read_blocks()):
+        hashes.append(_hash_ids(block))
+        if not _is_distinct(hashes[-1]):  # no need to read on
             return False
-    return _differ(np.concatenate(hashes))
+    return _is_distinct(np.concatenate(hashes))
 
 
-def _differ(hashes: Hashes) -> bool:
+def _is_distinct(hashes: Hashes) -> bool:
     ordered = np.sort(hashes)
     return bool((ordered[1:] != ordered[:-1]).all())
 
 
-def _hashes(block: UserRows) -> Hashes:
+def _hash_ids(block: UserRows) -> Hashes:
     return hash_rows(*buffers(block.users))
 
 
-class Runs(NamedTuple):
-    """Rows with each user's side by side: run i is of `ids[i]`, begins at `starts[i]`, and ends where the next begins.
+# --- Blocks of complete users ---
 
-    Neighbours are different users.
+
+class UserRuns(NamedTuple):
+    """Rows with each user's side by side; neighbouring runs are of different users.
+
+    Run i is of `ids[i]`, starts at row `starts[i]`, and ends where the next one starts.
     """
 
     ids: pa.LargeBinaryArray
@@ -193,71 +209,69 @@ class Runs(NamedTuple):
     ngrams: Ids
     counts: Ids
 
-    def cut(self) -> tuple["Runs", "Runs"]:
-        """All runs but the last, and the last, which may go on."""
+    def split_last(self) -> tuple["UserRuns", "UserRuns"]:
+        """Return all runs but the last, and the last, which may go on in the next batch."""
         row = self.starts[-1]
-        before = Runs(self.ids[:-1], self.starts[:-1], self.ngrams[:row], self.counts[:row])
-        return before, Runs(
-            self.ids[-1:], self.starts[-1:] - row, self.ngrams[row:], self.counts[row:]
-        )
+        before = UserRuns(self.ids[:-1], self.starts[:-1], self.ngrams[:row], self.counts[:row])
+        last = UserRuns(self.ids[-1:], self.starts[-1:] - row, self.ngrams[row:], self.counts[row:])
+        return before, last
 
 
-def whole_users(batches: Iterable[Batch]) -> Iterator[UserRows]:
-    """Blocks of whole users, in order; memory is that of BLOCK_ROWS, or of one user's rows."""
-    waiting: list[Runs] = []
+def group_users(batches: Iterable[CountsBatch]) -> Iterator[UserRows]:
+    """Group rows into blocks of complete users, in order.
+
+    Memory is that of `BLOCK_ROWS` rows, or of one user's rows.
+    """
+    pending: list[UserRuns] = []
     for batch in batches:
         if not batch.codes.size:
             continue
-        runs = _runs_of(batch)
-        begins = len(runs.ids) > 1 or bool(
-            waiting and runs.ids[0] != waiting[-1].ids[-1]
-        )  # whether somebody does
-        waiting.append(runs)
-        if begins and sum(some.ngrams.size for some in waiting) >= BLOCK_ROWS:
-            whole, last = waiting.pop().cut()
-            yield _block([*waiting, whole])
-            waiting = [last]
-    if waiting:
-        yield _block(waiting)
+        runs = _find_runs(batch)
+        starts_user = len(runs.ids) > 1 or bool(pending and runs.ids[0] != pending[-1].ids[-1])
+        pending.append(runs)
+        if starts_user and sum(part.ngrams.size for part in pending) >= BLOCK_ROWS:
+            complete, last = pending.pop().split_last()
+            yield _concatenate_runs([*pending, complete])
+            pending = [last]
+    if pending:
+        yield _concatenate_runs(pending)
 
 
-def _runs_of(batch: Batch) -> Runs:
-    starts = _changes(batch.codes)
-    return Runs(
-        *_merged(batch.ids.take(pa.array(batch.codes[starts])), starts), batch.ngrams, batch.counts
-    )
+def _find_runs(batch: CountsBatch) -> UserRuns:
+    starts = _find_changes(batch.codes)
+    ids, starts = _merge_runs(batch.ids.take(pa.array(batch.codes[starts])), starts)
+    return UserRuns(ids, starts, batch.ngrams, batch.counts)
 
 
-def _merged(ids: pa.LargeBinaryArray, starts: Integers) -> tuple[pa.LargeBinaryArray, Integers]:
-    """Runs of one user that are side by side are one."""
-    new = np.append(True, pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False))
-    return (ids, starts) if new.all() else (ids.filter(pa.array(new)), starts[new])
+def _merge_runs(ids: pa.LargeBinaryArray, starts: Integers) -> tuple[pa.LargeBinaryArray, Integers]:
+    """Merge runs of one user that are side by side."""
+    is_new = np.append(True, pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False))
+    return (ids, starts) if is_new.all() else (ids.filter(pa.array(is_new)), starts[is_new])
 
 
-def _block(runs: list[Runs]) -> UserRows:
-    """Runs one after the other as rows of users."""
-    sizes = [some.ngrams.size for some in runs]
+def _concatenate_runs(runs: list[UserRuns]) -> UserRows:
+    """Return runs, one after the other, as rows of users."""
+    sizes = [part.ngrams.size for part in runs]
     firsts = np.cumsum([0, *sizes])
     starts = np.concatenate(
-        [some.starts + first for some, first in zip(runs, firsts[:-1], strict=True)]
+        [part.starts + first for part, first in zip(runs, firsts[:-1], strict=True)]
     )
-    ids, starts = _merged(pa.concat_arrays([some.ids for some in runs]), starts)
-    ngrams, counts = (
-        np.concatenate(columns) for columns in zip(*(some[2:] for some in runs), strict=True)
-    )
+    ids, starts = _merge_runs(pa.concat_arrays([part.ids for part in runs]), starts)
+    ngrams = np.concatenate([part.ngrams for part in runs])
+    counts = np.concatenate([part.counts for part in runs])
     return UserRows(np.append(starts, firsts[-1]), ngrams, counts, ids)
 
 
 @kernel
-def _changes(codes: Ids) -> Integers:
-    """Where a code differs from the one before, and the first."""
+def _find_changes(codes: Ids) -> Integers:
+    """Return where a code differs from the one before, and 0."""
     size = 1
     for at in range(1, codes.size):
         size += codes[at] != codes[at - 1]
     starts = np.zeros(size, np.int64)
-    address = 1
+    written = 1
     for at in range(1, codes.size):
         if codes[at] != codes[at - 1]:
-            starts[address] = at
-            address += 1
+            starts[written] = at
+            written += 1
     return starts

@@ -1,11 +1,12 @@
-"""Whether private text was given as public text: private rows that were rows of the public text.
+"""Check that private text was not used as public text: no private rows among the public ones.
 
-In:  private rows as they are cut, and the hashes of public rows (`public.public_rows`).
-Out: an error that stops `count`, or a warning.
+A `PublicRowCheck` compares private rows, as they are read, with the hashes of the public rows that
+a vocabulary was made from (`public.public_rows`). Its result is an error that stops `count`, or a
+warning.
 
-A guard against a mistake, not against somebody who hides it: a row that was changed is not
-recognised. The share is an exact function of private data: it is for the curator's eyes, and is
-rounded. Memory is that of `CAPACITY` hashes, however much text there is.
+It guards against a mistake, not against somebody who hides it: a row that was changed is not
+recognised. The share of matching rows is an exact function of private data: it is for the curator
+only, and is rounded. Memory is that of `SAMPLE_CAPACITY` hashes, however much text there is.
 """
 
 import logging
@@ -21,11 +22,11 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.tokenizer import Tokenizer, chunks
 
-# Hashes that are kept of private rows. A share of 2% among so many is known to ±0.11% (one
+# Hashes of private rows that are sampled. A share of 2% among so many is known to ±0.11% (one
 # standard deviation), one of 5% to ±0.17%.
-CAPACITY = 1 << 14
+SAMPLE_CAPACITY = 1 << 14
 
-# What is noticeable. Distinct rows are counted, so that a row which thousands of people forward
+# The smallest share, and the smallest number, of rows that is noticeable. Distinct rows are counted, so that a row which thousands of people forward
 # counts once: 20 rows are more than the boilerplate of a platform ("this message was removed by
 # a moderator because …") and the few texts that everybody quotes. As a share, two halves of one
 # collection (different posts, authors, sentences) have 0.04% (Reddit, commit messages), 0.07% (film
@@ -46,15 +47,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicRowCheck:
-    """Compares private rows with public ones, as they are read. Private."""
+    """Compare private rows with public ones, as they are read. Private."""
 
-    public: RowSample | None  # None: not known, so nothing is compared
-    private: RowSample | None
-    allow_public: bool
+    public: RowSample | None  # None if unknown: then nothing is compared
+    private: RowSample | None  # None if `public` is
+    allow_public: bool  # a noticeable share is a warning instead of an error
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, *, allow_public: bool = False) -> "PublicRowCheck":
-        """For the public rows that a vocabulary knows; it may know none.
+    def from_vocabulary(
+        cls, vocabulary: Vocabulary, *, allow_public: bool = False
+    ) -> "PublicRowCheck":
+        """Return a check against the public rows that a vocabulary knows; it may know none.
 
         Args:
             vocabulary: What private text is counted or searched with.
@@ -64,19 +67,21 @@ class PublicRowCheck:
         public = vocabulary.public_rows
         if public is None:
             return cls(None, None, allow_public)
-        private = RowSample(public.salt, least=public.least, capacity=CAPACITY, limit=public.limit)
+        private = RowSample(
+            public.salt, least=public.least, capacity=SAMPLE_CAPACITY, limit=public.limit
+        )
         return cls(public, private, allow_public)
 
     def __repr__(self) -> str:
         return "PublicRowCheck(private)"
 
-    def renewed(self) -> "PublicRowCheck":
-        """The same check, before any row."""
-        if self.private is None:
+    def copy_empty(self) -> "PublicRowCheck":
+        """Return the same check, before any row."""
+        sample = self.private
+        if sample is None:
             return self
-        before = self.private
         empty = RowSample(
-            before.salt, least=before.least, capacity=before.capacity, limit=before.limit
+            sample.salt, least=sample.least, capacity=sample.capacity, limit=sample.limit
         )
         return replace(self, private=empty)
 
@@ -90,13 +95,13 @@ class PublicRowCheck:
 
     @property
     def share(self) -> "PublicRowShare":
-        """What the rows so far say."""
+        """The share of public rows among the rows so far."""
         hashes, matches = self.compared_hashes
         rate = 1.0 if self.private is None else self.private.sampling_rate
         return PublicRowShare(hashes.size, int(matches.sum()), rate)
 
     def finish(self) -> None:
-        """All rows were read: stop if too many of them were public rows, or warn.
+        """Stop, or warn, if too many of the rows were public rows; call it after the last row.
 
         Raises:
             UsageError: If private text was given as public text, and that is not allowed.
@@ -109,9 +114,9 @@ class PublicRowCheck:
 class PublicRowShare:
     """How many distinct private rows of a uniform sample were public rows. Private: exact."""
 
-    sampled: int
-    matches: int
-    sampling_rate: float
+    sampled: int  # distinct private rows in the sample
+    matches: int  # of them, rows that are public rows
+    sampling_rate: float  # the share of all distinct rows that is in the sample
 
     @property
     def share(self) -> float:
@@ -120,7 +125,7 @@ class PublicRowShare:
 
     @property
     def is_noticeable(self) -> bool:
-        """Whether it is more than quotes and boilerplate."""
+        """Whether there are more than quotes and boilerplate."""
         return (
             self.matches >= MIN_SAMPLED_MATCHES
             and self.matches >= MIN_MATCHES * self.sampling_rate
@@ -129,7 +134,7 @@ class PublicRowShare:
 
     @property
     def message(self) -> str:
-        """What was found, with the share to one digit, and what it means."""
+        """The share to one digit, and what it means."""
         percent = float(f"{100 * self.share:.1g}")
         return (
             f"about {percent:.0f}% of the private rows of eight words or more were rows of the public"
@@ -159,18 +164,18 @@ class PublicRowShare:
 
 
 def is_among(hashes: Hashes, known: Hashes) -> Bools:
-    """Which hashes are among others that are sorted."""
+    """Return which hashes are among `known` ones, which are sorted."""
     if not known.size:
         return np.zeros(hashes.size, np.bool_)
     places = np.minimum(np.searchsorted(known, hashes), known.size - 1)
-    found: Bools = known[places] == hashes
-    return found
+    is_known: Bools = known[places] == hashes
+    return is_known
 
 
-def compared(
+def check_records(
     records: Iterable[Records], tokenizer: Tokenizer, check: PublicRowCheck
 ) -> Iterator[Records]:
-    """The same records; their rows are compared while they pass, and the check is finished then."""
+    """Pass records on while their rows are compared; finish the check after the last."""
     for batch in records:
         if check.private is not None:
             for chunk in chunks(batch.text):

@@ -1,13 +1,12 @@
-"""Counting more than memory holds: what is counted is spilled to disk, and comes back a range of users at a time.
+"""Counting, and reading text, of more users than memory holds.
 
-In:  records, a vocabulary.   Out: the same counts folder, byte for byte, as if all had fit in memory.
-Memory is that of a batch, of what is being merged, and of the users' ids; not of the text.
+`count_to_folder` writes the same counts folder, byte for byte, as if all had fit in memory.
+`read_user_text` returns every user's text as token numbers, each user complete.
 
-Every user's text as token numbers: read once, then given back a range of users at a time, each user whole.
-
-In:  records of users (text).   Out: streams of token numbers, user after user; what is below 0 ends a sentence.
-Memory is that of a batch, of the distinct tokens and of the users' ids; other text is spilled to disk beyond `memory`.
-The order of users follows the hashes of their ids alone. Does not know what is public, and does not count.
+Both read records once and spill pairs of a user and a number (an n-gram, or a token) to disk, in
+buckets by the hash of the user's id. Then the buckets come back one range of users at a time, in
+order of the hashes. Memory is that of a batch, of what is being merged, and of the users' ids (for
+text, of the distinct tokens, too); not of the text.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,8 +30,8 @@ from bayesgram.private.counts import (
     UserCounts,
     UserSegmentIds,
     build_user_counts,
+    concatenate_occurrences,
     order_by_hash,
-    together,
     unit_counts,
 )
 from bayesgram.private.counts_io import open_counts_writer
@@ -42,13 +41,18 @@ from bayesgram.text.ngrams import Owned, add_marks, with_boundaries
 from bayesgram.text.strings import LookupResult, StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
 
-Occurring = Sequence[tuple[Ids, Ids]]  # users and n-grams
+OccurrenceParts = Sequence[tuple[Ids, Ids]]  # users, and n-grams or tokens
 
-SMALLEST = 1 << 16  # occurrences that are always kept together
-BITS = 8  # of a user's hash that choose one of 256 buckets
-PIECE = 1 << 19  # occurrences that are merged while those before them are written
-USER = 8  # occurrences that take as much memory as a user
-BYTES_PER_ROW = 32  # of an occurrence: two numbers as found, two dealt out, and room for the pieces that are merged
+# None of these was measured.
+MIN_PENDING = 1 << 16  # occurrences that stay in memory however little of it is allowed
+BUCKET_BITS = 8  # upper bits of a user's hash that choose one of 256 buckets
+PIECE_SIZE = 1 << 19  # occurrences that are merged while those before them are written
+OCCURRENCES_PER_USER = 8  # occurrences that take as much memory as a user does
+# Bytes of an occurrence: two numbers as found, two in buckets, and room for pieces being merged.
+BYTES_PER_OCCURRENCE = 32
+
+
+# --- Counting into a folder ---
 
 
 @dataclass(frozen=True)
@@ -69,28 +73,37 @@ def count_to_folder(
     segments: Segments | None = None,
     allow_public: bool = False,
 ) -> CountSummary:
-    """Count the vocabulary's n-grams in every user's text, and by segment if there are any, into a counts folder.
+    """Count the vocabulary's n-grams in every user's text, into a counts folder.
+
+    Args:
+        records: The text of all users.
+        vocabulary: The n-grams to count.
+        path: Where the folder is made.
+        memory: Bytes for occurrences; more of them are spilled to disk.
+        force: Whether a counts folder that exists at `path` is replaced.
+        segments: The segments to count by, if any.
+        allow_public: Whether private rows may be rows of the public text.
 
     Raises:
         UsageError: If private text was given as public text, and `allow_public` is not set.
-
     """
-    limit = max(memory // BYTES_PER_ROW, SMALLEST)
-    users = nonzeros = 0
-    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
+    limit = max(memory // BYTES_PER_OCCURRENCE, MIN_PENDING)
+    check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)
+    users = 0
+    nonzeros = 0
     with (
         open_counts_writer(vocabulary, path, force=force, segments=segments) as write,
         spill_folder(Path(path).absolute().parent) as scratch,
     ):
-        for part in _counted(
-            records, vocabulary, scratch, limit, UserSegmentIds(vocabulary, segments), check
-        ):
+        owners = UserSegmentIds(vocabulary, segments)
+        for part in _count_parts(records, vocabulary, scratch, limit, owners, check):
             write(part)
-            users, nonzeros = users + len(part.users), nonzeros + part.ngrams.size
+            users += len(part.users)
+            nonzeros += part.ngrams.size
     return CountSummary(users, nonzeros)
 
 
-def _counted(
+def _count_parts(
     records: Iterable[Records],
     vocabulary: Vocabulary,
     scratch: Path,
@@ -98,150 +111,175 @@ def _counted(
     owners: UserSegmentIds,
     check: PublicRowCheck,
 ) -> Iterator[UserCounts]:
-    """All counts, users in order of the hashes of their ids, a range of users at a time."""
-    names, waiting, partitioned = StringTable(), Occurrences(), UserPartitions(scratch)
+    """Count everything; yield a range of users at a time, in order of the hashes of their ids."""
+    names = StringTable()
+    pending = Occurrences()
+    partitions = UserPartitions(scratch)
     hashes = [np.zeros(0, np.uint64)]
-    texts = read_ahead(numbered(records, names, hashes, owners))
-    for found in vocabulary.matcher.match(texts, rows=check.private):
-        waiting.add(*owners.apart(*found))
-        if waiting.size > limit:
-            partitioned.spill(waiting.take(), joined(hashes))
+    texts = read_ahead(number_users(records, names, hashes, owners))
+    for matches in vocabulary.matcher.match(texts, rows=check.private):
+        pending.add(*owners.decode(*matches))
+        if pending.size > limit:
+            partitions.spill(pending.take(), merge_hashes(hashes))
     check.finish()
-    ids, of_all = names.strings(), joined(hashes)
+    ids = names.strings()
+    all_hashes = merge_hashes(hashes)
     del names  # what it took to number users is more than what is left of them
-    partitioned.finish(waiting.take(), of_all)
+    partitions.finish(pending.take(), all_hashes)
+    size = owners.column_count
     for parts in read_ahead(
-        _parts(ids, of_all, partitioned, owners.columns, vocabulary.fingerprint)
+        _merge_partitions(ids, all_hashes, partitions, size, vocabulary.fingerprint)
     ):
+        # `read_ahead` holds the list, but must not hold what was taken from it.
         parts.reverse()
         while parts:
-            yield parts.pop()  # whoever made it holds the list, but not what was taken from it
+            yield parts.pop()
 
 
-def joined(hashes: list[Hashes]) -> Hashes:
-    """The hashes of all users so far in one array, which takes the place of the others; more may be added meanwhile."""
-    known = hashes.copy()
-    hashes[: len(known)] = [np.concatenate(known)]
-    return hashes[0]
-
-
-def _parts(
+def _merge_partitions(
     ids: pa.LargeBinaryArray,
     hashes: Hashes,
-    partitioned: "UserPartitions",
+    partitions: "UserPartitions",
     size: int,
     fingerprint: str,
 ) -> Iterator[list[UserCounts]]:
-    """The counts of some buckets after the others, as many at a time as there are cores."""
+    """Merge some buckets after the others, as many pieces at a time as there are cores."""
     order = order_by_hash(ids, hashes)
     ranks, edges = rank_users(order, hashes)
 
-    def part(buckets: tuple[int, int]) -> UserCounts:
-        users, ngrams = partitioned.taken(*buckets)
-        first, last = edges[buckets[0]], edges[buckets[1]]
-        names = ids.take(pa.array(order[first:last]))
+    def merge_piece(buckets: tuple[int, int]) -> UserCounts:
+        first_bucket, last_bucket = buckets
+        users, ngrams = partitions.take(first_bucket, last_bucket)
+        first = edges[first_bucket]
+        last = edges[last_bucket]
         return build_user_counts(
-            names,
+            ids.take(pa.array(order[first:last])),
             *unit_counts(ranks[users], ngrams),
             first=int(first),
             vocabulary_size=size,
             vocabulary_fingerprint=fingerprint,
         )
 
-    pieces = partitioned.pieces(np.diff(edges))
-    for first in range(0, len(pieces), CORES):
-        yield parallel_map(part, pieces[first : first + CORES])
+    pieces = partitions.plan_pieces(np.diff(edges))
+    for first_piece in range(0, len(pieces), CORES):
+        yield parallel_map(merge_piece, pieces[first_piece : first_piece + CORES])
 
 
-def rank_users(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
-    """The place of each user in an order by hash, and where the buckets of users begin and end in it."""
-    ranks = np.empty(order.size, np.int32)
-    ranks[order] = np.arange(order.size)
-    edges = np.searchsorted(
-        hashes[order] >> np.uint64(64 - BITS), np.arange((1 << BITS) + 1, dtype=np.uint64)
-    )
-    return ranks, edges
+# --- Numbering users ---
 
 
-def numbered(
+def number_users(
     records: Iterable[Records],
     names: StringTable,
     hashes: list[Hashes],
     owners: UserSegmentIds | None = None,
 ) -> Iterator[Owned]:
-    """Each batch's text, with its users as numbers; adds the hashes of those who are new."""
+    """Yield each batch's text with the number of the user of each row.
+
+    Args:
+        records: The text of all users.
+        names: Gets the ids of users who are new.
+        hashes: Gets the hashes of users who are new.
+        owners: Encodes users and segments as one number, if there are segments.
+    """
     for batch in records:
         known = len(names)
-        codes = names.add(*buffers(batch.user))
+        users = names.add(*buffers(batch.user))
         hashes.append(names.hashes(known))
-        yield batch.text, codes if owners is None else owners.of(codes, batch)
+        yield batch.text, users if owners is None else owners.encode(users, batch)
+
+
+def merge_hashes(hashes: list[Hashes]) -> Hashes:
+    """Return the hashes of all users so far in one array, which replaces the others in the list.
+
+    Another thread may append more meanwhile; those stay in the list.
+    """
+    known = hashes.copy()
+    hashes[: len(known)] = [np.concatenate(known)]
+    return hashes[0]
+
+
+def rank_users(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
+    """Return the place of each user in an order by hash, and where each bucket starts in it."""
+    ranks = np.empty(order.size, np.int32)
+    ranks[order] = np.arange(order.size)
+    buckets = hashes[order] >> np.uint64(64 - BUCKET_BITS)
+    edges = np.searchsorted(buckets, np.arange((1 << BUCKET_BITS) + 1, dtype=np.uint64))
+    return ranks, edges
+
+
+# --- Buckets of users ---
 
 
 class UserPartitions:
-    """(user, n-gram) pairs in buckets of users by the top of a hash, in memory or on disk."""
+    """Pairs (user, number) in buckets of users by the top of a hash, in memory or on disk."""
 
     def __init__(self, scratch: Path) -> None:
-        self._files = SpillBuckets(scratch, "users", buckets=1 << BITS, columns=2)
-        self._sizes = np.zeros(1 << BITS, np.int64)
-        self._kept: tuple[Integers, Ids, Ids] | None = None
+        self._files = SpillBuckets(scratch, "users", buckets=1 << BUCKET_BITS, columns=2)
+        self._sizes = np.zeros(1 << BUCKET_BITS, np.int64)
+        self._in_memory: tuple[Integers, Ids, Ids] | None = None
 
-    def spill(self, parts: Occurring, hashes: Hashes) -> None:
+    def spill(self, parts: OccurrenceParts, hashes: Hashes) -> None:
         """Move occurrences to disk."""
-        edges, *columns = _partitioned(parts, hashes)
+        edges, *columns = _partition_parts(parts, hashes)
         self._files.add(edges, columns)
         self._sizes += np.diff(edges)
 
-    def finish(self, parts: Occurring, hashes: Hashes) -> None:
-        """Take the last ones, which stay in memory if all do."""
+    def finish(self, parts: OccurrenceParts, hashes: Hashes) -> None:
+        """Take the last occurrences, which stay in memory if nothing was spilled before."""
         if self._sizes.any():
             self.spill(parts, hashes)
         else:
-            self._kept = _partitioned(parts, hashes)
-            self._sizes = np.diff(self._kept[0])
+            self._in_memory = _partition_parts(parts, hashes)
+            self._sizes = np.diff(self._in_memory[0])
 
-    def pieces(self, users: Integers) -> list[tuple[int, int]]:
-        """Runs of buckets, which have so many users, with about as much to be merged in each."""
-        ends = np.cumsum(self._sizes + USER * users)
-        wanted = np.arange(PIECE, ends[-1] + PIECE, PIECE)
-        edges = np.unique(np.append(np.searchsorted(ends, wanted), ends.size))
+    def plan_pieces(self, users: Integers) -> list[tuple[int, int]]:
+        """Return runs of buckets with about as much to be merged in each.
+
+        Args:
+            users: How many users each bucket has.
+        """
+        ends = np.cumsum(self._sizes + OCCURRENCES_PER_USER * users)
+        targets = np.arange(PIECE_SIZE, ends[-1] + PIECE_SIZE, PIECE_SIZE)
+        edges = np.unique(np.append(np.searchsorted(ends, targets), ends.size))
         return list(pairwise([0, *edges[edges > 0].tolist()]))
 
-    def taken(self, first: int, last: int) -> tuple[Ids, Ids]:
-        """The occurrences of some buckets; those on disk are there no longer."""
-        if self._kept:
-            edges, users, ngrams = self._kept
-            some = slice(edges[first], edges[last])
-            return users[some], ngrams[some]
-        return together(
+    def take(self, first: int, last: int) -> tuple[Ids, Ids]:
+        """Return the occurrences of buckets `first` to `last` − 1, and remove those on disk."""
+        if self._in_memory:
+            edges, users, numbers = self._in_memory
+            part = slice(edges[first], edges[last])
+            return users[part], numbers[part]
+        return concatenate_occurrences(
             columns for bucket in range(first, last) for columns in self._files.drain(bucket)
         )
 
 
-def _partitioned(parts: Occurring, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
-    """Occurrences in order of buckets, and where each bucket begins and ends; every core deals out some parts.
+def _partition_parts(parts: OccurrenceParts, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
+    """Return where each bucket starts, and occurrences in order of buckets.
 
-    Within a bucket they stay in the order in which they were read, whoever else was read.
+    Every core takes some parts. Within a bucket occurrences stay in the order in which they were
+    read, whoever else was read.
     """
     cuts = np.linspace(0, len(parts), CORES + 1).astype(np.int64)
     shares = [parts[first:last] for first, last in pairwise(cuts.tolist())]
-    sizes = np.array(parallel_map(lambda share: _sizes(share, hashes), shares))
+    sizes = np.array(parallel_map(lambda share: _count_buckets(share, hashes), shares))
     edges = np.append(0, np.cumsum(sizes.sum(axis=0)))
-    fills = (
-        edges[:-1] + np.cumsum(sizes, axis=0) - sizes
-    )  # where the part of a core in each bucket begins
-    users, ngrams = (np.empty(edges[-1], np.int32) for _ in range(2))
+    fills = edges[:-1] + np.cumsum(sizes, axis=0) - sizes  # where each core's share of it starts
+    users = np.empty(edges[-1], np.int32)
+    numbers = np.empty(edges[-1], np.int32)
 
-    def partition(core: int) -> None:
+    def partition_share(core: int) -> None:
         for part in shares[core]:
-            _partition(*part, hashes, fills[core], users, ngrams)
+            _partition(*part, hashes, fills[core], users, numbers)
 
-    parallel_map(partition, range(CORES))
-    return edges, users, ngrams
+    parallel_map(partition_share, range(CORES))
+    return edges, users, numbers
 
 
-def _sizes(parts: Occurring, hashes: Hashes) -> Integers:
-    """How many occurrences each bucket gets."""
-    sizes = np.zeros(1 << BITS, np.int64)
+def _count_buckets(parts: OccurrenceParts, hashes: Hashes) -> Integers:
+    """Return how many occurrences each bucket gets."""
+    sizes = np.zeros(1 << BUCKET_BITS, np.int64)
     for users, _ in parts:
         _add_sizes(users, hashes, sizes)
     return sizes
@@ -249,7 +287,7 @@ def _sizes(parts: Occurring, hashes: Hashes) -> Integers:
 
 @inlined
 def _bucket(user: int, hashes: Hashes) -> np.uint64:
-    return np.uint64(hashes[np.uint64(user)] >> np.uint64(64 - BITS))
+    return np.uint64(hashes[np.uint64(user)] >> np.uint64(64 - BUCKET_BITS))
 
 
 @kernel
@@ -260,42 +298,51 @@ def _add_sizes(users: Ids, hashes: Hashes, sizes: Integers) -> None:
 
 @kernel
 def _partition(
-    users: Ids, ngrams: Ids, hashes: Hashes, fill: Integers, dealt_users: Ids, dealt_ngrams: Ids
+    users: Ids,
+    numbers: Ids,
+    hashes: Hashes,
+    fill: Integers,
+    partitioned_users: Ids,
+    partitioned_numbers: Ids,
 ) -> None:
     """Write each occurrence where its bucket is filled up to."""
     for at in range(users.size):
         bucket = _bucket(users[at], hashes)
         place = np.uint64(fill[bucket])
-        dealt_users[place], dealt_ngrams[place] = users[at], ngrams[at]
+        partitioned_users[place] = users[at]
+        partitioned_numbers[place] = numbers[at]
         fill[bucket] += 1
 
 
-class WholeUsers(NamedTuple):
-    """Some users: user u wrote `tokens[starts[u] : starts[u + 1]]`."""
+# --- Reading text ---
+
+
+class UserTokens(NamedTuple):
+    """Some users, each complete: user u wrote `tokens[starts[u] : starts[u + 1]]`."""
 
     starts: Integers
-    tokens: Ids
+    tokens: Ids  # numbers; one below 0 ends a sentence
 
 
 @dataclass(frozen=True, eq=False)
 class UserText:
-    """All text, read."""
+    """All users' text as token numbers, to be gone through once."""
 
     users: int
     _ranks: Ids
     _edges: Integers
-    _partitioned: UserPartitions
+    _partitions: UserPartitions
 
-    def __iter__(self) -> Iterator[WholeUsers]:
-        """All users, some at a time; once."""
-        for first, last in self._partitioned.pieces(np.diff(self._edges)):
-            users, tokens = self._partitioned.taken(first, last)
+    def __iter__(self) -> Iterator[UserTokens]:
+        """Yield all users, some at a time, in order of the hashes of their ids."""
+        for first, last in self._partitions.plan_pieces(np.diff(self._edges)):
+            users, tokens = self._partitions.take(first, last)
             if not users.size:
                 continue
             ranks = self._ranks[users]
             order = np.argsort(ranks, kind="stable")
-            inside = np.arange(self._edges[first], self._edges[last] + 1)
-            yield WholeUsers(np.searchsorted(ranks[order], inside), tokens[order])
+            wanted = np.arange(self._edges[first], self._edges[last] + 1)
+            yield UserTokens(np.searchsorted(ranks[order], wanted), tokens[order])
 
 
 def read_user_text(
@@ -307,30 +354,41 @@ def read_user_text(
     memory: int,
     cores: int = CORES,
 ) -> UserText:
-    """Read everything. Tokens get the numbers of a table, which is given new ones."""
-    limit = max(memory // BYTES_PER_ROW, SMALLEST)
-    names, waiting, partitioned, hashes = (
-        StringTable(),
-        Occurrences(),
-        UserPartitions(scratch),
-        [np.zeros(0, np.uint64)],
-    )
-    for users, numbers in _token_streams(
-        read_ahead(numbered(records, names, hashes)), tokenizer, tokens, cores
-    ):
-        waiting.add(users, numbers)
-        if waiting.size > limit:
-            partitioned.spill(waiting.take(), joined(hashes))
-    ids, of_all = names.strings(), joined(hashes)
+    """Read all users' text.
+
+    Args:
+        records: The text of all users.
+        tokenizer: Cuts text into tokens.
+        tokens: Numbers the tokens, and gets those that are new.
+        scratch: A folder for text that memory does not hold.
+        memory: Bytes for text; more of it is spilled to disk.
+        cores: How many cores cut text.
+    """
+    limit = max(memory // BYTES_PER_OCCURRENCE, MIN_PENDING)
+    names = StringTable()
+    pending = Occurrences()
+    partitions = UserPartitions(scratch)
+    hashes = [np.zeros(0, np.uint64)]
+    batches = read_ahead(number_users(records, names, hashes))
+    for users, numbers in _number_tokens(batches, tokenizer, tokens, cores):
+        pending.add(users, numbers)
+        if pending.size > limit:
+            partitions.spill(pending.take(), merge_hashes(hashes))
+    ids = names.strings()
+    all_hashes = merge_hashes(hashes)
     del names  # what it took to number users is more than what is left of them
-    partitioned.finish(waiting.take(), of_all)
-    return UserText(len(ids), *rank_users(order_by_hash(ids, of_all), of_all), partitioned)
+    partitions.finish(pending.take(), all_hashes)
+    ranks, edges = rank_users(order_by_hash(ids, all_hashes), all_hashes)
+    return UserText(len(ids), ranks, edges, partitions)
 
 
-def _token_streams(
+def _number_tokens(
     batches: Iterable[Owned], tokenizer: Tokenizer, tokens: StringTable, cores: int
 ) -> Iterator[tuple[Ids, Ids]]:
-    """The owner and the number of every token: text is cut on all cores, new tokens are numbered on one."""
+    """Yield the user and the number of every token.
+
+    Text is cut on all cores; new tokens are numbered on one.
+    """
     marks = add_marks(tokens) if tokenizer.boundaries else None
 
     def look_up(texts: pa.LargeBinaryArray) -> tuple[LookupResult, Integers]:
@@ -339,8 +397,9 @@ def _token_streams(
 
     for texts, owners in batches:
         first = 0
-        for found, row_ends in parallel_map(look_up, chunks(texts), cores=cores):
-            numbers, ends = tokens.add_unknown(found), row_ends
+        for matches, row_ends in parallel_map(look_up, chunks(texts), cores=cores):
+            numbers = tokens.add_unknown(matches)
+            ends = row_ends
             if marks:
                 numbers, lengths = with_boundaries(numbers, *marks)
                 ends = lengths[row_ends]

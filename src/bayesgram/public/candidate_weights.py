@@ -19,10 +19,10 @@ from bayesgram.choices import TokenizerKind
 from bayesgram.io import Records
 from bayesgram.io.atomic import spill_folder
 from bayesgram.kernels import kernel, signed
-from bayesgram.lm.kneser_ney import kneser_ney
+from bayesgram.lm.kneser_ney import estimate_kneser_ney
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.lm.packed import Packed, backoff_at, first_child_at, value_at
-from bayesgram.lm.search import found_at
+from bayesgram.lm.packed import PackedTrie, first_child_at, log_backoff_at, log_probability_at
+from bayesgram.lm.search import find
 from bayesgram.lm.trie import UNKNOWN
 from bayesgram.public.public_model import count_ngrams
 from bayesgram.public.vocabulary import Vocabulary
@@ -33,21 +33,21 @@ from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
 
 # The weight of a candidate is min(1, (q/LIKELY)^EXPONENT) + e^(−UNLIKELY of its order): likely ones all weigh alike,
 # and so do those that public text says nothing of.
-LIKELY, EXPONENT = -9.0, 0.45  # log q, and the power
-UNLIKELY = {1: 3.0, 2: 4.0, 3: 7.0}  # longer ones: as the longest here
-LETTERS = 4  # order of the model of letters
+LIKELY_LOG_PROBABILITY, WEIGHT_EXPONENT = -9.0, 0.45  # log q, and the power
+UNSEEN_LOG_PENALTY = {1: 3.0, 2: 4.0, 3: 7.0}  # longer ones: as the longest here
+SPELLING_ORDER = 4  # order of the model of letters
 LOG_10 = float(np.log(10))
-BATCH_SIZE = 1 << 15  # tokens whose windows are weighed together, in the processor's cache
+BATCH_TOKENS = 1 << 15  # tokens whose windows are weighed together, in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
-class Spelling:
+class SpellingModel:
     """How likely the letters of a word are, one after the other: Kneser–Ney of public words, each once."""
 
     model: LanguageModel
 
     @classmethod
-    def of(cls, words: pa.LargeBinaryArray) -> "Spelling":
+    def from_words(cls, words: pa.LargeBinaryArray) -> "SpellingModel":
         """Learnt from these words."""
         tokenizer = Tokenizer(TokenizerKind.CHARACTERS, lowercase=False, boundaries=True)
         letters = StringTable()
@@ -60,80 +60,84 @@ class Spelling:
         records = Records(words, None, "public words", 1)
         with spill_folder() as scratch:
             counts = count_ngrams(
-                [records], known, order=LETTERS, tokenizer=tokenizer, scratch=scratch
+                [records], known, order=SPELLING_ORDER, tokenizer=tokenizer, scratch=scratch
             )
-            return cls(LanguageModel(kneser_ney(counts), tokenizer))
+            return cls(LanguageModel(estimate_kneser_ney(counts), tokenizer))
 
-    def logs(self, words: pa.LargeBinaryArray) -> Floats:
+    def log_probabilities(self, words: pa.LargeBinaryArray) -> Floats:
         """Log p of each word's letters and of its end."""
         found = [np.zeros(0)]
         for chunk in chunks(words):
             data, offsets, ends = self.model.tokenizer.tokenize(chunk)
-            scores = self.model.trie.walk(self.model.numbers(data, offsets))[0]
-            found.append(sums_up_to(scores, ends) * LOG_10)
+            scores = self.model.trie.score(self.model.encode_tokens(data, offsets))[0]
+            found.append(segment_sums(scores, ends) * LOG_10)
         return np.concatenate(found)
 
 
 @dataclass(frozen=True, eq=False)
-class PublicText:
+class PublicTextModel:
     """What public text says of any n-gram: which are listed, and how likely the others are."""
 
     vocabulary: Vocabulary
     model: LanguageModel
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, model: LanguageModel | None = None) -> "PublicText":
+    def from_vocabulary(
+        cls, vocabulary: Vocabulary, model: LanguageModel | None = None
+    ) -> "PublicTextModel":
         """With a language model of the same words, or one that is made of the vocabulary's counts.
 
         What the model was made from weakens whatever is found with it, so the vocabulary remembers that, too.
         """
         if model is not None:
-            return cls(vocabulary.made_with(model.provenance), model)
+            return cls(vocabulary.with_provenance(model.provenance), model)
         counts = vocabulary.counts + 1.0
         return cls(
             vocabulary, LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer)
         )
 
-    def numbered(self) -> StringTable:
+    def new_token_table(self) -> StringTable:
         """Numbers for tokens: first the model's words, in its order, then the vocabulary's."""
         tokens = StringTable()
         tokens.add(*buffers(self._tokens))
         return tokens
 
-    def novelty(self, tokens: StringTable, orders: Sequence[int]) -> "Novelty":
+    def candidate_weigher(self, tokens: StringTable, orders: Sequence[int]) -> "CandidateWeigher":
         """Weights of windows of these tokens, which are all there are."""
-        return Novelty(
+        return CandidateWeigher(
             orders, self._likelihood(tokens), [self._index(order, len(tokens)) for order in orders]
         )
 
     def log_probabilities(self, ngrams: pa.LargeStringArray) -> Floats:
         """Log q of any n-grams."""
-        tokens, orders = self.numbered(), ngram_orders(ngrams)
+        tokens, orders = self.new_token_table(), ngram_orders(ngrams)
         numbers = tokens.add(*buffers(_tokens_of(ngrams)))
         stream = np.insert(numbers, np.cumsum(orders), EMPTY)
         ends = np.cumsum(orders + 1) - 2
         steps, found = (
-            self._likelihood(tokens).steps(stream, int(orders.max(initial=1))),
+            self._likelihood(tokens).conditional_log_probabilities(
+                stream, int(orders.max(initial=1))
+            ),
             np.zeros(len(ngrams)),
         )
         for order in distinct_orders(orders):
-            found[orders == order] = window_sums(steps, order)[ends[orders == order]]
+            found[orders == order] = window_log_probabilities(steps, order)[ends[orders == order]]
         return found
 
-    def to_broadcast(self) -> "PublicText":
+    def to_broadcast(self) -> "PublicTextModel":
         """The same without what others can make for themselves; but with the spelling, which is small."""
         listed = self.vocabulary
-        plain = PublicText(
+        plain = PublicTextModel(
             Vocabulary(listed.ngrams, listed.counts, listed.order, listed.tokenizer), self.model
         )
         plain.__dict__["spelling"] = self.spelling
         return plain
 
     @cached_property
-    def spelling(self) -> Spelling:
+    def spelling(self) -> SpellingModel:
         """Of the model's words."""
-        words = pa.array(self.model.trie.words.all(), pa.large_binary())
-        return Spelling.of(
+        words = pa.array(self.model.trie.words.to_list(), pa.large_binary())
+        return SpellingModel.from_words(
             words.filter(pa.array(~np.isin(np.arange(len(words)), self.model.trie.special)))
         )
 
@@ -141,7 +145,7 @@ class PublicText:
     def _tokens(self) -> pa.LargeBinaryArray:
         """All that have a number before any text is read."""
         tokens = StringTable()
-        tokens.add(*buffers(pa.array(self.model.trie.words.all(), pa.large_binary())))
+        tokens.add(*buffers(pa.array(self.model.trie.words.to_list(), pa.large_binary())))
         tokens.add(*buffers(self.vocabulary.tokens.cast(pa.large_binary())))
         return tokens.strings()
 
@@ -160,17 +164,19 @@ class PublicText:
                 order == 1 and self.vocabulary.tokenizer.boundaries
             ):  # everybody has them, and <s> is in no list
                 ngrams = pa.concat_arrays([ngrams, pa.array([START, END], ngrams.type)])
-            ids = self.numbered().find(*buffers(_tokens_of(ngrams))).reshape(-1, order)
+            ids = self.new_token_table().find(*buffers(_tokens_of(ngrams))).reshape(-1, order)
             self._indices[kind] = WindowIndex(
                 ids, np.arange(len(ids), dtype=np.int32), tokens=tokens
             )
         return self._indices[kind]
 
-    def _likelihood(self, tokens: StringTable) -> "Likelihood":
+    def _likelihood(self, tokens: StringTable) -> "TokenLikelihood":
         trie, words = self.model.trie, len(self.model.trie.words)
-        spelling = np.concatenate([np.zeros(words), self.spelling.logs(tokens.strings()[words:])])
+        spelling = np.concatenate(
+            [np.zeros(words), self.spelling.log_probabilities(tokens.strings()[words:])]
+        )
         start, end, unknown = trie.special
-        return Likelihood(trie.searched, words, unknown, start, end, spelling)
+        return TokenLikelihood(trie.for_scoring, words, unknown, start, end, spelling)
 
 
 def _tokens_of(ngrams: pa.LargeStringArray) -> pa.LargeBinaryArray:
@@ -178,57 +184,57 @@ def _tokens_of(ngrams: pa.LargeStringArray) -> pa.LargeBinaryArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Likelihood:
+class TokenLikelihood:
     """How likely public text makes tokens after others."""
 
-    trie: Packed
+    trie: PackedTrie
     words: int  # tokens below this are the model's words
     unknown: int
     start: int  # of the model; −1: none
     end: int
     spelling: Floats  # log p of every token's spelling; 0 of the model's words
 
-    def steps(self, tokens: Ids, most: int) -> Floats:
+    def conditional_log_probabilities(self, tokens: Ids, most: int) -> Floats:
         """Log p of each token after none, one, … of those before it (most × tokens); −∞ at the end of a sentence."""
         known = np.where(tokens >= self.words, np.int32(self.unknown), tokens)
-        steps = conditional_logs(known, self.trie, most, self.start, self.end)
+        steps = conditional_log10_probabilities(known, self.trie, most, self.start, self.end)
         _add_spelling(steps, tokens, self.spelling)
         return steps
 
 
 @dataclass(frozen=True, eq=False)
-class Novelty:
+class CandidateWeigher:
     """Log weights of windows of these orders that are not listed."""
 
     orders: Sequence[int]
-    likelihood: Likelihood
+    likelihood: TokenLikelihood
     listed: Sequence[WindowIndex]
 
-    def weights(self, tokens: Ids) -> Floats:
+    def log_weights(self, tokens: Ids) -> Floats:
         """Log weights (orders × tokens) of the windows that end at each token; −∞: no candidate."""
         found, most = np.full((len(self.orders), tokens.size), -np.inf), max(self.orders)
-        for first in range(0, tokens.size, BATCH_SIZE):
+        for first in range(0, tokens.size, BATCH_TOKENS):
             begun = max(first - most + 1, 0)  # where the first window of these begins
-            some = tokens[begun : first + BATCH_SIZE]
-            steps = self.likelihood.steps(some, most)
+            some = tokens[begun : first + BATCH_TOKENS]
+            steps = self.likelihood.conditional_log_probabilities(some, most)
             for row, order, index in zip(found, self.orders, self.listed, strict=True):
-                weights = row[begun : first + BATCH_SIZE]
-                weigh(
+                weights = row[begun : first + BATCH_TOKENS]
+                write_log_weights(
                     steps,
                     order,
                     index.marks(some),
                     weights,
                     first - begun,
-                    LIKELY,
-                    EXPONENT,
-                    least(order),
+                    LIKELY_LOG_PROBABILITY,
+                    WEIGHT_EXPONENT,
+                    min_log_weight(order),
                 )
         return found
 
 
-def least(order: int) -> float:
+def min_log_weight(order: int) -> float:
     """The log weight of an n-gram that public text says nothing of."""
-    return -UNLIKELY.get(order, max(UNLIKELY.values()))
+    return -UNSEEN_LOG_PENALTY.get(order, max(UNSEEN_LOG_PENALTY.values()))
 
 
 @kernel
@@ -241,11 +247,16 @@ def log_weight(log: float, likely: float, exponent: float, least: float) -> floa
 
 def log_weights(logs: Floats, order: int) -> Floats:
     """The same of many n-grams of an order."""
-    return np.array([log_weight(float(log), LIKELY, EXPONENT, least(order)) for log in logs])
+    return np.array(
+        [
+            log_weight(float(log), LIKELY_LOG_PROBABILITY, WEIGHT_EXPONENT, min_log_weight(order))
+            for log in logs
+        ]
+    )
 
 
 @kernel
-def weigh(
+def write_log_weights(
     steps: Floats,
     order: int,
     listed: Bools,
@@ -276,7 +287,7 @@ def _add_spelling(steps: Floats, tokens: Ids, spelling: Floats) -> None:
 
 
 @kernel
-def sums_up_to(values: Floats, ends: Integers) -> Floats:
+def segment_sums(values: Floats, ends: Integers) -> Floats:
     """The sum of the values up to each end, from the end before it: added up by itself.
 
     A difference of running sums would have the last digits of all words before, and so of what other people write.
@@ -291,7 +302,7 @@ def sums_up_to(values: Floats, ends: Integers) -> Floats:
 
 
 @kernel
-def window_sums(steps: Floats, order: int) -> Floats:
+def window_log_probabilities(steps: Floats, order: int) -> Floats:
     """Log q of the window of an order that ends at each token; −∞ where a sentence ends inside, or there is none."""
     found = np.full(steps.shape[1], -np.inf)
     for end in range(order - 1, steps.shape[1]):
@@ -303,7 +314,9 @@ def window_sums(steps: Floats, order: int) -> Floats:
 
 
 @kernel
-def conditional_logs(tokens: Ids, trie: Packed, most: int, start: int, end: int) -> Floats:
+def conditional_log10_probabilities(
+    tokens: Ids, trie: PackedTrie, most: int, start: int, end: int
+) -> Floats:
     """log10 p of each token after none, one, … of the tokens before it (most × tokens); −∞ at the end of a sentence.
 
     What begins a sentence, which no model predicts, is as likely as what ends one. All tokens are looked up for one
@@ -316,28 +329,32 @@ def conditional_logs(tokens: Ids, trie: Packed, most: int, start: int, end: int)
         word = signed(tokens[at])
         before[at] = word
         if word >= 0:
-            found[0, at] = value_at(
+            found[0, at] = log_probability_at(
                 end if word == start else word, trie.layout[1], trie.records, trie.codebooks
             )
     for order in range(2, most + 1):
         if order > orders:
             found[order - 1] = found[order - 2]
             continue
-        find_longer(order, before, tokens, trie, here)
+        find_longer_ngrams(order, before, tokens, trie, here)
         for at in range(tokens.size):
             value = found[order - 2, at]
             if here[at] >= 0:
-                value = value_at(signed(here[at]), trie.layout[order], trie.records, trie.codebooks)
+                value = log_probability_at(
+                    signed(here[at]), trie.layout[order], trie.records, trie.codebooks
+                )
             elif at and before[at - 1] >= 0:
                 context = signed(before[at - 1])
-                value += backoff_at(context, trie.layout[order - 1], trie.records, trie.codebooks)
+                value += log_backoff_at(
+                    context, trie.layout[order - 1], trie.records, trie.codebooks
+                )
             found[order - 1, at] = value
         before, here = here, before
     return found
 
 
 @kernel
-def find_longer(order: int, before: Ids, tokens: Ids, trie: Packed, found: Ids) -> None:
+def find_longer_ngrams(order: int, before: Ids, tokens: Ids, trie: PackedTrie, found: Ids) -> None:
     """Where the n-grams of an order stand that end at each token; `before` has those that are shorter by one."""
     row, below = trie.layout[order - 1], trie.layout[order]
     sizes = np.zeros(tokens.size, np.int32)
@@ -350,6 +367,6 @@ def find_longer(order: int, before: Ids, tokens: Ids, trie: Packed, found: Ids) 
             found[at] = first_child_at(place, row, trie.records, trie.bases)
             sizes[at] = first_child_at(place + 1, row, trie.records, trie.bases) - found[at]
     for at in range(tokens.size):
-        found[at] = found_at(
+        found[at] = find(
             below, trie.records, signed(found[at]), signed(sizes[at]), signed(tokens[at])
         )

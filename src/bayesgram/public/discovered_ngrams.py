@@ -30,13 +30,13 @@ from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, explain_damage, read_json, read_parquet_table
 from bayesgram.notebook import Tabular, html
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import REVIEWED, Card, check_values
-from bayesgram.releases.provenance import DISCOVERY
-from bayesgram.releases.release import CARD, FOUND
+from bayesgram.releases.card import REVIEWED_DETAIL, Card, check_card_values
+from bayesgram.releases.provenance import DISCOVERY_MECHANISM
+from bayesgram.releases.release import CARD_FILE, DISCOVERY_FILE
 from bayesgram.text.ngrams import distinct_orders, ngram_orders
 
-DIGITS = 4  # in all, from which a string may be a number that belongs to somebody
-LONG = 8  # characters of a token of letters and digits, from which it may be a code
+MIN_DIGITS = 4  # in all, from which a string may be a number that belongs to somebody
+MIN_CODE_LENGTH = 8  # characters of a token of letters and digits, from which it may be a code
 
 _SCHEME = r"(https?|ftp|mailto|www)"
 _ENDING = r"(com|org|net|io)"
@@ -57,37 +57,37 @@ _ADDRESSES = [
         rf"\d.* {_STREET}( |$)",
     )
 ]
-_MIXED = re.compile(rf"(?=\S*[^\W\d_])(?=\S*\d)\S{{{LONG},}}")
+_MIXED = re.compile(rf"(?=\S*[^\W\d_])(?=\S*\d)\S{{{MIN_CODE_LENGTH},}}")
 
 
-def reason(ngram: str) -> str | None:
+def suspicion_of(ngram: str) -> str | None:
     """Why a string looks like a secret; None if it does not.
 
-    >>> reason("thank you"), reason("4111 1111"), reason("mail me @ home"), reason("x9k2m4q8")
+    >>> suspicion_of("thank you"), suspicion_of("4111 1111"), suspicion_of("mail me @ home"), suspicion_of("x9k2m4q8")
     (None, 'digits', 'an address', 'a code')
     """
     if any(pattern.search(ngram) for pattern in _ADDRESSES):
         return "an address"
     if _MIXED.search(ngram):
         return "a code"
-    return "digits" if sum(letter.isdigit() for letter in ngram) >= DIGITS else None
+    return "digits" if sum(letter.isdigit() for letter in ngram) >= MIN_DIGITS else None
 
 
-def reasons(ngrams: pa.LargeStringArray) -> list[str | None]:
+def suspicions_of(ngrams: pa.LargeStringArray) -> list[str | None]:
     """The same of many."""
-    return [reason(ngram) for ngram in ngrams.to_pylist()]
+    return [suspicion_of(ngram) for ngram in ngrams.to_pylist()]
 
 
-def matching(ngrams: pa.LargeStringArray, patterns: Iterable[re.Pattern[str]]) -> list[bool]:
+def matches_any(ngrams: pa.LargeStringArray, patterns: Iterable[re.Pattern[str]]) -> list[bool]:
     """Which n-grams some pattern finds something in."""
     wanted = list(patterns)
     return [any(pattern.search(ngram) for pattern in wanted) for ngram in ngrams.to_pylist()]
 
 
-NGRAMS, VOCABULARY = FOUND, "vocab.parquet"
-CONTENTS = (CARD, NGRAMS, VOCABULARY)
+VOCABULARY_FILE = "vocab.parquet"
+CONTENTS = (CARD_FILE, DISCOVERY_FILE, VOCABULARY_FILE)
 KIND, FORMAT = "discovery", 1
-MECHANISM = DISCOVERY
+MECHANISM = DISCOVERY_MECHANISM
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,8 +96,8 @@ class Discovery(Tabular):
 
     ngrams: pa.LargeStringArray
     weights: Floats  # noisy
-    logs: Floats  # log q: how likely public text makes each
-    deviation: float  # of every weight: σ
+    log_probabilities: Floats  # log q: how likely public text makes each
+    noise_std: float  # of every weight: σ
     card: Card
     vocabulary: Vocabulary  # public text's n-grams and these
 
@@ -110,7 +110,7 @@ class Discovery(Tabular):
             (str(row["ngram"]), f"{row['weight']:.1f}")
             for row in self.to_arrow().slice(0, 10).to_pylist()
         ]
-        return html(repr(self), self.card.told, ("n-gram", "weight"), rows)
+        return html(repr(self), self.card.summary_lines, ("n-gram", "weight"), rows)
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -121,11 +121,11 @@ class Discovery(Tabular):
         return ngram_orders(self.ngrams)
 
     @property
-    def level(self) -> float:
+    def threshold(self) -> float:
         """T: what a noisy weight had to exceed."""
         return float(self.card.details["threshold"])
 
-    def kept(self, rows: Bools) -> "Discovery":
+    def keep(self, rows: Bools) -> "Discovery":
         """Drop the other rows, and every n-gram that contains one of them.
 
         The vocabulary loses them as well, also what an earlier discovery found. An n-gram of public
@@ -147,11 +147,11 @@ class Discovery(Tabular):
             self,
             ngrams=self.ngrams.filter(pa.array(stay)),
             weights=self.weights[stay],
-            logs=self.logs[stay],
-            vocabulary=self.vocabulary.taken(np.delete(np.arange(len(self.vocabulary)), leave)),
+            log_probabilities=self.log_probabilities[stay],
+            vocabulary=self.vocabulary.select(np.delete(np.arange(len(self.vocabulary)), leave)),
         )
 
-    def reviewed(self) -> "Discovery":
+    def mark_reviewed(self) -> "Discovery":
         """The same discovery, whose card and vocabulary say that a person has decided about each string."""
         origins = self.vocabulary.origins
         if origins is None:
@@ -160,7 +160,7 @@ class Discovery(Tabular):
             )
         *before, own = origins.claims
         marked = replace(origins, claims=(*before, replace(own, reviewed=True)))
-        card = replace(self.card, details={**self.card.details, REVIEWED: True})
+        card = replace(self.card, details={**self.card.details, REVIEWED_DETAIL: True})
         return replace(self, card=card, vocabulary=replace(self.vocabulary, origins=marked))
 
     @check_arguments
@@ -168,12 +168,12 @@ class Discovery(Tabular):
         """Write the folder."""
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             table = self.to_arrow().replace_schema_metadata(self.vocabulary.provenance.metadata)
-            pq.write_table(table, folder / NGRAMS, compression="zstd")
-            self.vocabulary.write(folder / VOCABULARY)
+            pq.write_table(table, folder / DISCOVERY_FILE, compression="zstd")
+            self.vocabulary.write(folder / VOCABULARY_FILE)
             card = json.dumps(
                 {"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False
             )
-            (folder / CARD).write_text(card + "\n", encoding="utf-8")
+            (folder / CARD_FILE).write_text(card + "\n", encoding="utf-8")
 
     def to_arrow(self) -> pa.Table:
         """The rows of ngrams.parquet."""
@@ -181,8 +181,8 @@ class Discovery(Tabular):
             "ngram": self.ngrams,
             "order": pa.array(self.orders),
             "weight": self.weights,
-            "standard_deviation": np.full(len(self), self.deviation),
-            "log_probability": self.logs,
+            "standard_deviation": np.full(len(self), self.noise_std),
+            "log_probability": self.log_probabilities,
         }
         return pa.table(columns)
 
@@ -195,21 +195,23 @@ class Discovery(Tabular):
             raise UsageError(f"{path}: no such folder; give one that `bayesgram discover` made.")
         if not is_discovery(folder):
             raise UsageError(
-                f"{path}: not a discovery (no {NGRAMS}); make one with `bayesgram discover`."
+                f"{path}: not a discovery (no {DISCOVERY_FILE}); make one with `bayesgram discover`."
             )
-        with explain_damage(folder / CARD, KIND):
-            values = read_json(folder / CARD)
+        with explain_damage(folder / CARD_FILE, KIND):
+            values = read_json(folder / CARD_FILE)
             check_format(path, "a discovery", values["format"], FORMAT)
-            check_values(values)
+            check_card_values(values)
             card = Card.from_json(values)
             deviation = float(card.details["noise_multiplier"])
             if not math.isfinite(deviation):
                 raise ValueError("the noise is no number")
-        with explain_damage(folder / NGRAMS, KIND):
-            ngrams, weights, logs = _columns(read_parquet_table(folder / NGRAMS))
+        with explain_damage(folder / DISCOVERY_FILE, KIND):
+            ngrams, weights, logs = _columns(read_parquet_table(folder / DISCOVERY_FILE))
             if ngrams.null_count or not np.isfinite([weights, logs]).all():
                 raise ValueError("a row lacks a value")
-        return cls(ngrams, weights, logs, deviation, card, Vocabulary.load(folder / VOCABULARY))
+        return cls(
+            ngrams, weights, logs, deviation, card, Vocabulary.load(folder / VOCABULARY_FILE)
+        )
 
 
 def contains_any(ngrams: pa.LargeStringArray, others: pa.LargeStringArray) -> Bools:
@@ -246,4 +248,4 @@ def _columns(table: pa.Table) -> tuple[pa.LargeStringArray, Floats, Floats]:
 
 def is_discovery(path: Path) -> bool:
     """Whether a folder holds one."""
-    return (path / NGRAMS).is_file() and (path / CARD).is_file()
+    return (path / DISCOVERY_FILE).is_file() and (path / CARD_FILE).is_file()

@@ -16,37 +16,37 @@ from bayesgram.arrays import Integers
 from bayesgram.errors import UsageError
 from bayesgram.text.ngrams import distinct_orders
 
-MOST_SOURCES = 20
-UNNAMED = "public"  # what one source without a name is called
-NAME = re.compile("[A-Za-z0-9_.-]{1,32}")
-NAMES = "a name has 1 to 32 letters (a to z), digits, ., - or _"
+MAX_SOURCES = 20
+DEFAULT_SOURCE_NAME = "public"  # what one source without a name is called
+NAME_PATTERN = re.compile("[A-Za-z0-9_.-]{1,32}")
+NAME_RULE = "a name has 1 to 32 letters (a to z), digits, ., - or _"
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class SourceCounts:
     """How often one public source has each n-gram of a vocabulary."""
 
     name: str
     counts: Integers
 
 
-def check_names(names: Sequence[str]) -> None:
+def check_source_names(names: Sequence[str]) -> None:
     """Refuse what no set of sources is called, and more sources than there may be."""
     for name in names:
-        if not NAME.fullmatch(name):
-            raise UsageError(f"source {name!r}: {NAMES}.")
+        if not NAME_PATTERN.fullmatch(name):
+            raise UsageError(f"source {name!r}: {NAME_RULE}.")
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
         raise UsageError(
             f"source {twice!r}: two sources have this name; give every source a name of its own."
         )
-    if len(names) > MOST_SOURCES:
+    if len(names) > MAX_SOURCES:
         raise UsageError(
-            f"{len(names)} sources: a vocabulary has 1 to {MOST_SOURCES}; join some of them."
+            f"{len(names)} sources: a vocabulary has 1 to {MAX_SOURCES}; join some of them."
         )
 
 
-def by_name(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or tables, see bayesgram.io
+def inputs_by_source(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or tables, see bayesgram.io
     """The inputs of each source; those that have no names are one source, called ""."""
     if not isinstance(inputs, Mapping):
         return {"": inputs}
@@ -57,18 +57,18 @@ def by_name(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or tables, s
             "nothing to read. Name at least one source, such as {'wiki': 'wiki/*.parquet'}.",
         )
     if not all(isinstance(name, str) for name in inputs):
-        raise UsageError(f"inputs: the names of sources must be text; {NAMES}.")
-    check_names(list(inputs))
+        raise UsageError(f"inputs: the names of sources must be text; {NAME_RULE}.")
+    check_source_names(list(inputs))
     return dict(inputs)
 
 
-def mixture(by_source: Integers, orders: Integers) -> Integers:
+def mix_counts(by_source: Integers, orders: Integers) -> Integers:
     """The counts of the equal mixture of sources (K × V), of each order by itself.
 
     count = S · mean over sources of c_k / S_k, rounded, where S_k is the sum of a source's counts and S = Σ S_k; a
     source that has none of an order is left out of its mean.
 
-    >>> mixture(np.array([[6, 2, 0], [0, 1, 1]]), np.array([1, 1, 1])).tolist()
+    >>> mix_counts(np.array([[6, 2, 0], [0, 1, 1]]), np.array([1, 1, 1])).tolist()
     [4, 4, 2]
     """
     mixed = np.zeros(orders.size, np.int64)
@@ -85,7 +85,7 @@ def mixture(by_source: Integers, orders: Integers) -> Integers:
     return mixed
 
 
-def alike(sources: Sequence[Source]) -> list[tuple[str, str]]:
+def find_identical_sources(sources: Sequence[SourceCounts]) -> list[tuple[str, str]]:
     """Pairs of sources that have equal counts for every n-gram: one text, given twice."""
     return [
         (first.name, second.name)

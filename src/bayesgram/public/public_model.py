@@ -1,13 +1,14 @@
 """The public model: a language model of each public source, over the words of one vocabulary.
 
-In:  a vocabulary, and the text of its sources once more.   Out: a `PublicModel`: modified Kneser–Ney of all n-grams of
-each source (`kneser_ney`), or of those that tell most. Words: those of order 1 in the vocabulary, or all words in its
-n-grams if it has none of order 1; every other word of a text is <unk>, which is counted like a word. Sentences have
-<s> and </s>, whether n-grams of the vocabulary do or not.
+In go a vocabulary, and the text of its sources once more; out comes a `PublicModel`: modified
+Kneser–Ney (`lm.kneser_ney`) of all n-grams of each source, or of those that are worth most. Its
+words are those of order 1 in the vocabulary, or all words in its n-grams if it has none of order 1;
+every other word of a text is <unk>, which is counted like a word. Sentences have <s> and </s>,
+whether n-grams of the vocabulary do or not.
 
-Counts and what is computed of them are spilled to disk beyond `memory`; what each source's model keeps is in memory.
-With the vocabulary it makes the model that teams ship: its mixture, moved by a release of that vocabulary (`moving`).
-Does not read private text.
+Counts and what is computed of them are spilled to disk beyond `memory`; the model of each source is
+in memory. Adapted by a release of the vocabulary (`PublicModel.adapt_to`), it is the model that
+teams ship. Private text is not read here.
 """
 
 import json
@@ -29,17 +30,28 @@ from bayesgram.io import Records, read_records
 from bayesgram.io.atomic import check_writable, spill_folder, write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.lm import files
-from bayesgram.lm.estimate import FORBIDDEN, words_of
-from bayesgram.lm.interpolation import interpolate, people_model
-from bayesgram.lm.kneser_ney import whole_layout
-from bayesgram.lm.language_model import FullSize, LanguageModel, fitted, made_from_told
-from bayesgram.lm.ngram_counts import Counts
-from bayesgram.lm.pruning import Pruning
-from bayesgram.lm.quantisation import BITS, MORE_FOR_BACKOFFS
+from bayesgram.lm.estimate import FORBIDDEN
+from bayesgram.lm.interpolation import adapt_public_model, interpolate
+from bayesgram.lm.kneser_ney import full_layout
+from bayesgram.lm.language_model import (
+    FullModelSize,
+    LanguageModel,
+    fit_to_size,
+    provenance_details,
+)
+from bayesgram.lm.ngram_counts import NgramCounts
+from bayesgram.lm.packed import Words
+from bayesgram.lm.pruning import TextPruner
+from bayesgram.lm.quantisation import DEFAULT_BITS, EXTRA_BACKOFF_BITS
 from bayesgram.lm.trie import UNKNOWN
-from bayesgram.public.mixture import MOST_SOURCES, UNNAMED, by_name, check_names
-from bayesgram.public.sources import PUBLIC_MODEL, Opened, open_sources, text_of
-from bayesgram.public.vocabulary import MEMORY, Vocabulary, source_distributions
+from bayesgram.public.mixture import (
+    DEFAULT_SOURCE_NAME,
+    MAX_SOURCES,
+    check_source_names,
+    inputs_by_source,
+)
+from bayesgram.public.sources import PUBLIC_MODEL, OpenSource, open_sources, require_text
+from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, source_distributions
 from bayesgram.releases.release import Release, check_vocabulary
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -47,10 +59,10 @@ from bayesgram.text.tokenizer import Tokenizer, buffers
 from bayesgram.version import VERSION
 
 FORMAT = 1
-ORDER = 3
-FOLDERS = tuple(f"source-{number}" for number in range(MOST_SOURCES))
-VOCABULARY = "vocab.parquet"
-CONTENTS = (PUBLIC_MODEL, VOCABULARY, *FOLDERS)
+DEFAULT_ORDER = 3
+SOURCE_FOLDERS = tuple(f"source-{number}" for number in range(MAX_SOURCES))
+VOCABULARY_FILE = "vocab.parquet"
+CONTENTS = (PUBLIC_MODEL, VOCABULARY_FILE, *SOURCE_FOLDERS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,23 +80,136 @@ class PublicModel:
     vocabulary: Vocabulary
 
     def __post_init__(self) -> None:
-        check_names(self.source_names)
+        check_source_names(self.source_names)
         if not self.models:
             raise UsageError("models: a public model has one or more.")
         first = next(iter(self.models.values()))
         for name, model in self.models.items():
             words = model.trie.words
-            same = np.array_equal(words.ends, first.trie.words.ends) and np.array_equal(
+            has_same_words = np.array_equal(words.ends, first.trie.words.ends) and np.array_equal(
                 words.data, first.trie.words.data
             )
-            if not same or model.tokenizer != first.tokenizer:
+            if not has_same_words or model.tokenizer != first.tokenizer:
                 raise UsageError(
                     f"source {name!r}: the models of all sources have the same words and tokenizer."
                 )
 
+    # --- Making ---
+
+    @classmethod
+    @check_arguments
+    def from_public(
+        cls,
+        vocabulary: Vocabulary,
+        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
+        *,
+        order: int = DEFAULT_ORDER,
+        size: int | None = None,
+        max_size: int | None = None,
+        text_column: str = "text",
+        skip_bad_rows: bool = False,
+        memory: int = DEFAULT_MEMORY_BYTES,
+    ) -> "PublicModel":
+        """Estimate the model of the text that a vocabulary was made of.
+
+        Args:
+            vocabulary: The vocabulary.
+            inputs: Its text, as it was given there: {"wiki": "wiki/*.parquet"} or paths.
+            order: The number of words in the longest n-grams.
+            size: How many n-grams, of all orders together, each source's model keeps.
+            max_size: How many bytes each source's model takes, with probabilities of 8 bits.
+            text_column: The name of the column with texts.
+            skip_bad_rows: Whether rows that can't be read are skipped.
+            memory: The bytes beyond which counts are spilled to disk.
+        """
+        read = partial(
+            read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
+        )
+        sources = open_sources(inputs_by_source(inputs), vocabulary.tokenizer, text_column, read)
+        return cls.from_sources(
+            vocabulary, sources, order=order, size=size, max_size=max_size, memory=memory
+        )
+
+    @classmethod
+    def from_sources(
+        cls,
+        vocabulary: Vocabulary,
+        sources: Mapping[str, OpenSource],
+        *,
+        order: int = DEFAULT_ORDER,
+        size: int | None = None,
+        max_size: int | None = None,
+        memory: int = DEFAULT_MEMORY_BYTES,
+    ) -> "PublicModel":
+        """Estimate the model of sources that are open; they are read from the beginning.
+
+        Args: as of `from_public`.
+        """
+        check_model_order(order)
+        records_by_name = {
+            name or DEFAULT_SOURCE_NAME: records for name, records in require_text(sources).items()
+        }
+        if list(records_by_name) != vocabulary.source_names:
+            raise UsageError(
+                f"sources {', '.join(records_by_name)}: the vocabulary has"
+                f" {', '.join(vocabulary.source_names)}; give its own."
+            )
+        words = model_words(vocabulary)
+        check_model_size(size, len(words))
+        tokenizer = replace(vocabulary.tokenizer, boundaries=True)
+        models = {}
+        for name, records in records_by_name.items():
+            with spill_folder() as scratch:
+                counts = count_ngrams(
+                    records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory
+                )
+                if counts.is_empty:
+                    raise BayesgramError(
+                        f"source {name!r}: has no words; give it more text, or leave it out."
+                    )
+                build = partial(_build_source_model, TextPruner(counts), vocabulary, name)
+                if max_size is None:
+                    models[name] = build(size)
+                else:
+                    full_size = _full_model_size(counts)
+                    models[name] = fit_to_size(build, max_size, full_size=full_size)
+        return cls(models, vocabulary)
+
+    @check_arguments
+    def adapt_to(self, release: Release) -> LanguageModel:
+        """Return the language model of the people of a release, at no privacy cost.
+
+        Args:
+            release: A release of the vocabulary of this model.
+        """
+        check_vocabulary(release, self.vocabulary, given="the public model")
+        model = adapt_public_model(release, self.mixture, self._prior)
+        provenance = model.provenance.merge(self.mixture.provenance)
+        details = {"public_model": self.source_names, **provenance_details(provenance)}
+        return replace(model, about={**model.about, **details})
+
+    @cached_property
+    def mixture(self) -> LanguageModel:
+        """One model of all sources, with equal weights."""
+        models = list(self.models.values())
+        mixture = models[0] if len(models) == 1 else interpolate(models)
+        provenance = mixture.provenance.merge(self.vocabulary.provenance)
+        return replace(mixture, about={**mixture.about, **provenance_details(provenance)})
+
+    @cached_property
+    def _prior(self) -> Floats:
+        """π of the n-grams of each order, with equal weights of the sources as in the mixture."""
+        distributions = [
+            source_distributions(part.counts_by_source, part.counts).mean(axis=0)
+            for _, part in self.vocabulary.by_order
+        ]
+        return np.concatenate(distributions)
+
+    # --- Describing ---
+
     @property
     def source_names(self) -> list[str]:
-        """What the sources are called, in the order of the vocabulary."""
+        """The names of the sources, in the order of the vocabulary."""
         return list(self.models)
 
     @property
@@ -103,7 +228,7 @@ class PublicModel:
         return {name: model.sizes for name, model in self.models.items()}
 
     def __iter__(self) -> Iterator[str]:
-        """What the sources are called."""
+        """Iterate over the names of the sources."""
         return iter(self.models)
 
     def __getitem__(self, source: str) -> LanguageModel:
@@ -118,196 +243,80 @@ class PublicModel:
     def __repr__(self) -> str:
         return f"PublicModel(order {self.order}, sources {', '.join(self.source_names)})"
 
-    @classmethod
-    @check_arguments
-    def from_public(
-        cls,
-        vocabulary: Vocabulary,
-        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
-        *,
-        order: int = ORDER,
-        size: int | None = None,
-        max_size: int | None = None,
-        text_column: str = "text",
-        skip_bad_rows: bool = False,
-        memory: int = MEMORY,
-    ) -> "PublicModel":
-        """The model of the text that a vocabulary was made of, as given there: {"wiki": "wiki/*.parquet"} or paths.
-
-        `size` is how many n-grams, of all orders together, each source's model keeps; `max_size` is how many bytes it
-        takes, with probabilities of 8 bits.
-        """
-        read = partial(
-            read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
-        )
-        sources = open_sources(by_name(inputs), vocabulary.tokenizer, text_column, read)
-        return cls.from_sources(
-            vocabulary, sources, order=order, size=size, max_size=max_size, memory=memory
-        )
-
-    @classmethod
-    def from_sources(
-        cls,
-        vocabulary: Vocabulary,
-        sources: Mapping[str, Opened],
-        *,
-        order: int = ORDER,
-        size: int | None = None,
-        max_size: int | None = None,
-        memory: int = MEMORY,
-    ) -> "PublicModel":
-        """The same, where the sources are open; they are read from the beginning."""
-        check_order(order)
-        named = {name or UNNAMED: records for name, records in text_of(sources).items()}
-        if list(named) != vocabulary.source_names:
-            raise UsageError(
-                f"sources {', '.join(named)}: the vocabulary has {', '.join(vocabulary.source_names)}; give its own."
-            )
-        words = model_words(vocabulary)
-        check_size(size, len(words))
-        tokenizer, models = replace(vocabulary.tokenizer, boundaries=True), {}
-        for name, records in named.items():
-            with spill_folder() as scratch:
-                counts = count_ngrams(
-                    records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory
-                )
-                if counts.is_empty:
-                    raise BayesgramError(
-                        f"source {name!r}: has no words; give it more text, or leave it out."
-                    )
-                build = partial(_model, Pruning(counts), vocabulary, name)
-                models[name] = (
-                    build(size)
-                    if max_size is None
-                    else fitted(build, max_size, whole=_whole(counts))
-                )
-        return cls(models, vocabulary)
-
-    @check_arguments
-    def moved_by(self, release: Release) -> LanguageModel:
-        """The language model of the people of a release, at no privacy cost."""
-        check_vocabulary(release, self.vocabulary, given="the public model")
-        made = people_model(release, self.mixture, self._prior)
-        provenance = made.provenance.joined(self.mixture.provenance)
-        about = {**made.about, "public_model": self.source_names, **made_from_told(provenance)}
-        return replace(made, about=about)
-
-    @cached_property
-    def mixture(self) -> LanguageModel:
-        """One model of all sources, which weigh alike."""
-        models = list(self.models.values())
-        mixed = models[0] if len(models) == 1 else interpolate(models)
-        provenance = mixed.provenance.joined(self.vocabulary.provenance)
-        return replace(mixed, about={**mixed.about, **made_from_told(provenance)})
-
-    @cached_property
-    def _prior(self) -> Floats:
-        """Π of the n-grams of each order, the sources weighing alike as in the mixture."""
-        parts = [part for _, part in self.vocabulary.parts]
-        return np.concatenate(
-            [source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts]
-        )
+    # --- Saving and loading ---
 
     @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the folder: one model folder for each source, and public.json, which says their names."""
-        check_place(path, force=force)
+        """Write the folder: a model folder for each source, and public.json with their names."""
+        check_target(path, force=force)
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             self.write(folder)
 
     def write(self, folder: Path) -> None:
-        """Fill an empty folder."""
-        for name, model in zip(FOLDERS, self.models.values(), strict=False):
+        """Write all files into an empty folder."""
+        for name, model in zip(SOURCE_FOLDERS, self.models.values(), strict=False):
             (folder / name).mkdir()
             model.write(folder / name)
-        self.vocabulary.write(folder / VOCABULARY)
+        self.vocabulary.write(folder / VOCABULARY_FILE)
         about = {
             "format": FORMAT,
             "sources": self.source_names,
             "tokenizer": self.tokenizer.name,
             "order": self.order,
+            "ngrams": self.sizes,
+            "written_by": f"bayesgram {VERSION}",
         }
-        text = json.dumps(
-            {**about, "ngrams": self.sizes, "written_by": f"bayesgram {VERSION}"}, indent=2
-        )
+        text = json.dumps(about, indent=2)
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     @check_arguments
     def load(cls, path: str | Path) -> "PublicModel":
-        """Map a saved model into memory."""
+        """Map a saved public model into memory.
+
+        Raises:
+            UsageError: If the folder holds no public model, or one of another format.
+            BayesgramError: If it is damaged.
+        """
         folder = Path(path)
         if not is_public_model(folder):
             raise UsageError(
-                f"{path}: not a public model (no {PUBLIC_MODEL}); make one with `bayesgram vocab … --model`."
+                f"{path}: not a public model (no {PUBLIC_MODEL});"
+                " make one with `bayesgram vocab … --model`."
             )
         models = {}
-        for name, own in zip(_names(folder), FOLDERS, strict=False):
-            if not (folder / own / files.ABOUT).is_file():
-                raise damaged(path)
-            models[name] = LanguageModel.load(folder / own)
+        for name, source_folder in zip(_read_source_names(folder), SOURCE_FOLDERS, strict=False):
+            if not (folder / source_folder / files.MODEL_JSON).is_file():
+                raise _damage_error(path)
+            models[name] = LanguageModel.load(folder / source_folder)
         try:
-            return cls(models, Vocabulary.load(folder / VOCABULARY))
+            return cls(models, Vocabulary.load(folder / VOCABULARY_FILE))
         except (BayesgramError, OSError):
-            raise damaged(path) from None
+            raise _damage_error(path) from None
 
 
-def _model(
-    keeping: Pruning, vocabulary: Vocabulary, source: str, keep: int | None
-) -> LanguageModel:
-    """Of one source, with at most so many n-grams; its words are those of the vocabulary."""
-    about = {"estimate": "modified Kneser-Ney", "public_source": source, "pruned_to": keep}
-    return LanguageModel(
-        keeping.model(keep), vocabulary.tokenizer, about | made_from_told(vocabulary.provenance)
-    )
-
-
-def _whole(counts: Counts) -> FullSize:
-    """How large the model of all n-grams is: without what is said about it, so a little more."""
-    words, layout = counts.words, whole_layout(counts, BITS, BITS + MORE_FOR_BACKOFFS)
-    records, bases, values = layout.array_sizes()
-    return FullSize(
-        len(words), counts.size, words.data.size + 4 * (words.ends.size + bases + values) + records
-    )
-
-
-def _names(folder: Path) -> list[str]:
-    """The sources that a saved model says it has."""
-    try:
-        about = read_json(folder / PUBLIC_MODEL)
-        check_format(folder, "a public model", about["format"], FORMAT)
-        names = about["sources"]
-    except UsageError:  # of a newer version
-        raise
-    except (OSError, ValueError, KeyError, TypeError):
-        raise damaged(folder) from None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise damaged(folder)
-    if len(set(names)) < len(names) or len(names) > MOST_SOURCES:
-        raise damaged(folder)
-    return names
-
-
-def damaged(path: str | Path) -> BayesgramError:
-    """That a folder is not as it was written."""
-    return BayesgramError(
-        f"{path}: the public model is damaged; make it again with `bayesgram vocab … --model`."
-    )
+# --- Folders ---
 
 
 def is_public_model(path: Path) -> bool:
-    """Whether a folder says that it is one."""
+    """Whether a folder says that it is a public model."""
     return (path / PUBLIC_MODEL).is_file()
 
 
-def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
-    """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
+def check_target(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse a place where a public model may not be written.
+
+    Args:
+        path: The folder to write.
+        force: Whether a public model that is there already is replaced.
+        inputs: Files that must not be lost under it.
+    """
     target = check_writable(
         path, force=force, contents=CONTENTS, inputs=inputs, parameter=Argument("model")
     )
-    for folder in (target / name for name in FOLDERS):
+    for folder in (target / name for name in SOURCE_FOLDERS):
         if folder.exists() and (
-            not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(files.REPLACED)
+            not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(files.CONTENTS)
         ):
             raise UsageError(
                 f"{path}: holds files that are not ours, so it is not replaced; choose another ",
@@ -316,30 +325,60 @@ def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] =
             )
 
 
-def check_order(order: int) -> int:
-    """The order of a model, if it is one."""
+def _read_source_names(folder: Path) -> list[str]:
+    try:
+        about = read_json(folder / PUBLIC_MODEL)
+        check_format(folder, "a public model", about["format"], FORMAT)
+        names = about["sources"]
+    except UsageError:  # another format
+        raise
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _damage_error(folder) from None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _damage_error(folder)
+    if len(set(names)) < len(names) or len(names) > MAX_SOURCES:
+        raise _damage_error(folder)
+    return names
+
+
+def _damage_error(path: str | Path) -> BayesgramError:
+    return BayesgramError(
+        f"{path}: the public model is damaged; make it again with `bayesgram vocab … --model`."
+    )
+
+
+# --- Estimating ---
+
+
+def check_model_order(order: int) -> int:
+    """Return the order of a model, if it can be one."""
     return check_int("model_order", order, 2, MAX_ORDER, "the order of a public model")
 
 
-def check_size(size: int | None, words: int) -> None:
-    """Refuse a size that leaves no room for the words."""
-    if size is not None and size <= words:
+def check_model_size(size: int | None, word_count: int) -> None:
+    """Refuse a number of n-grams that leaves no room for the words."""
+    if size is not None and size <= word_count:
         raise UsageError.for_argument(
             "model_size",
             size,
-            f"the model keeps all of its {words:,} words; give {words + 1:,} or more n-grams.",
+            f"the model keeps all of its {word_count:,} words;"
+            f" give {word_count + 1:,} or more n-grams.",
         )
 
 
 def model_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
-    """The words of a model in byte order: those of the vocabulary that an ARPA file can hold, <s>, </s> and <unk>."""
+    """Return the words of a model in byte order.
+
+    They are those of the vocabulary that an ARPA file can hold, <s>, </s> and <unk>.
+    """
     orders = ngram_orders(vocabulary.ngrams)
-    listed = (
-        vocabulary.ngrams.filter(pa.array(orders == 1)) if orders[0] == 1 else vocabulary.ngrams
-    )
-    words = pc.unique(pc.split_pattern(listed, " ").flatten())
-    marks = f"{FORBIDDEN}|^(<unk>|<UNK>|{START}|{END})$"
-    words = words.filter(pc.invert(pc.match_substring_regex(words, marks))).cast(pa.large_binary())
+    ngrams = vocabulary.ngrams
+    if orders[0] == 1:
+        ngrams = ngrams.filter(pa.array(orders == 1))
+    words = pc.unique(pc.split_pattern(ngrams, " ").flatten())
+    excluded = f"{FORBIDDEN}|^(<unk>|<UNK>|{START}|{END})$"
+    is_excluded = pc.match_substring_regex(words, excluded)
+    words = words.filter(pc.invert(is_excluded)).cast(pa.large_binary())
     special = pa.array([START.encode(), END.encode(), UNKNOWN.encode()], pa.large_binary())
     words = pa.concat_arrays([words, special])
     return words.take(pc.sort_indices(words))
@@ -352,29 +391,57 @@ def count_ngrams(
     order: int,
     tokenizer: Tokenizer,
     scratch: Path,
-    memory: int = MEMORY,
-) -> Counts:
-    """Every n-gram of a text up to an order, in a scratch folder; words that are not among these are <unk>."""
-    tokens, unknown = StringTable(), pc.index(words, UNKNOWN.encode()).as_py()
+    memory: int = DEFAULT_MEMORY_BYTES,
+) -> NgramCounts:
+    """Count every n-gram of a text up to an order.
+
+    Args:
+        source: The text.
+        words: The words in byte order; others are <unk>.
+        order: The number of words in the longest n-grams.
+        tokenizer: How text is cut.
+        scratch: A folder for the counts.
+        memory: The bytes beyond which counts are spilled to disk.
+    """
+    tokens = StringTable()
     tokens.add(*buffers(words))
+    unknown = pc.index(words, UNKNOWN.encode()).as_py()
     orders = range(1, order + 1)
-    with TemporaryDirectory(dir=scratch) as counting:
+    with TemporaryDirectory(dir=scratch) as counting_folder:
         counter = NgramCounter(
             orders,
             tokenizer,
-            spill_dir=Path(counting),
+            spill_dir=Path(counting_folder),
             memory=memory,
             tokens=tokens,
             unknown=unknown,
         )
         for batch in source:
             counter.add(batch.text)
-        return Counts.of(
-            words_of(words), (_parts(counter, each) for each in orders), scratch, memory
-        )
+        counted_orders = (_read_order(counter, each) for each in orders)
+        return NgramCounts.from_orders(Words.from_array(words), counted_orders, scratch, memory)
 
 
-def _parts(counter: NgramCounter, order: int) -> Iterator[tuple[Ids, Integers]]:
-    """All n-grams of one order with their counts, some at a time."""
+def _read_order(counter: NgramCounter, order: int) -> Iterator[tuple[Ids, Integers]]:
+    """Yield all n-grams of one order with their counts, some at a time."""
     for table in counter.tables(order):
         yield from table.entries()
+
+
+def _build_source_model(
+    pruner: TextPruner, vocabulary: Vocabulary, source: str, size: int | None
+) -> LanguageModel:
+    """Build the model of one source with at most so many n-grams, or with all."""
+    about = {"estimate": "modified Kneser-Ney", "public_source": source, "pruned_to": size}
+    details = provenance_details(vocabulary.provenance)
+    return LanguageModel(pruner.build_model(size), vocabulary.tokenizer, about | details)
+
+
+def _full_model_size(counts: NgramCounts) -> FullModelSize:
+    """Return how large the model of all n-grams is at least: without its headers and model.json."""
+    words = counts.words
+    layout = full_layout(counts, DEFAULT_BITS, DEFAULT_BITS + EXTRA_BACKOFF_BITS)
+    record_bytes, base_count, value_count = layout.array_sizes()
+    number_bytes = 4 * (words.ends.size + base_count + value_count)
+    size = words.data.size + number_bytes + record_bytes
+    return FullModelSize(len(words), counts.size, size)

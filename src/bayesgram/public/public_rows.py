@@ -22,9 +22,9 @@ from bayesgram.io.formats import check_format, read_parquet_table
 from bayesgram.text.row_hashes import ALL, RowSample, long_row, new_salt
 from bayesgram.text.tokenizer import Tokenizer
 
-ENDING = ".rows"
+SUFFIX = ".rows"
 FORMAT = 1
-NUMBER = b"bayesgram.rows"  # the key of the format's number: what a file of ours has
+FORMAT_KEY = b"bayesgram.rows"  # the key of the format's number: what a file of ours has
 
 # Hashes that are kept of public rows: 1 MiB. Text of up to 131,072 distinct long rows is kept
 # whole. Of 100 million rows one in 763 is kept, and so a private text that is all in them is
@@ -41,15 +41,15 @@ def rows_path(vocabulary: str | Path) -> Path:
     'vocab.parquet.rows'
     """
     path = Path(vocabulary)
-    return path.with_name(path.name + ENDING)
+    return path.with_name(path.name + SUFFIX)
 
 
-def new_sample(tokenizer: Tokenizer) -> RowSample:
+def new_row_sample(tokenizer: Tokenizer) -> RowSample:
     """An empty sample of public rows, under a salt of its own."""
     return RowSample(new_salt(), least=long_row(tokenizer.kind), capacity=CAPACITY)
 
 
-def check_rows_place(vocabulary: str | Path) -> None:
+def check_rows_path(vocabulary: str | Path) -> None:
     """Refuse a vocabulary's path if a file that is not ours is where its rows belong."""
     path = rows_path(vocabulary)
     if path.exists() and _read_table(path) is None:
@@ -61,13 +61,15 @@ def check_rows_place(vocabulary: str | Path) -> None:
 
 
 @contextmanager
-def staged_rows(rows: RowSample | None, vocabulary: str | Path, fingerprint: str) -> Iterator[None]:
+def save_rows_on_success(
+    rows: RowSample | None, vocabulary: str | Path, fingerprint: str
+) -> Iterator[None]:
     """Write the rows of a vocabulary; they take their place when the block ends well.
 
     A file of earlier rows is replaced: it belongs to the vocabulary that is replaced. Without rows
     (public n-grams that were counted before) it is removed.
     """
-    check_rows_place(vocabulary)
+    check_rows_path(vocabulary)
     path = rows_path(vocabulary)
     if rows is None:
         yield
@@ -81,7 +83,7 @@ def staged_rows(rows: RowSample | None, vocabulary: str | Path, fingerprint: str
 
 def _write(rows: RowSample, file: Path, fingerprint: str) -> None:
     metadata = {
-        NUMBER: str(FORMAT),
+        FORMAT_KEY: str(FORMAT),
         b"bayesgram.fingerprint": fingerprint,
         b"bayesgram.salt": f"{rows.salt:016x}",
         b"bayesgram.limit": f"{rows.limit:016x}",
@@ -113,7 +115,7 @@ def load_rows(vocabulary: str | Path, fingerprint: str) -> RowSample | None:
         raise _damaged(path)
     metadata = table.schema.metadata
     try:
-        check_format(path, "a file of public rows", int(metadata[NUMBER]), FORMAT)
+        check_format(path, "a file of public rows", int(metadata[FORMAT_KEY]), FORMAT)
         owner = metadata[b"bayesgram.fingerprint"].decode()
         salt = int(metadata[b"bayesgram.salt"], 16)
         limit = int(metadata[b"bayesgram.limit"], 16)
@@ -139,7 +141,7 @@ def _read_table(path: Path) -> pa.Table | None:
         table = read_parquet_table(path)
     except (pa.ArrowException, OSError, ValueError):
         return None
-    return table if NUMBER in (table.schema.metadata or {}) else None
+    return table if FORMAT_KEY in (table.schema.metadata or {}) else None
 
 
 def _damaged(path: Path) -> BayesgramError:

@@ -1,6 +1,6 @@
 """What a public source is: text, or n-grams that were counted or modelled before.
 
-In:  what a person names.   Out: records of text; or `Listed` n-grams with counts: of an ARPA file or a model folder
+In:  what a person names.   Out: records of text; or `CountedNgrams` n-grams with counts: of an ARPA file or a model folder
 (their joint probabilities), a release (its probabilities) or another vocabulary (its counts). What was published is
 public, so a release may be a source; nothing private is read.
 """
@@ -23,13 +23,13 @@ from bayesgram.errors import Argument, UsageError
 from bayesgram.io import RecordReader, Records
 from bayesgram.lm.language_model import LanguageModel, joint_probabilities
 from bayesgram.public import vocabulary_io
-from bayesgram.public.mixture import UNNAMED
+from bayesgram.public.mixture import DEFAULT_SOURCE_NAME
 from bayesgram.releases.provenance import Ingredient, Provenance, printable_name, unproved_sentence
 from bayesgram.text.ngrams import END, START
 from bayesgram.text.tokenizer import Tokenizer
 
-UNITS = 10**8  # what probabilities are counted in
-ARPA = (".arpa", ".arpa.gz")
+PROBABILITY_UNITS = 10**8  # what probabilities are counted in
+ARPA_SUFFIXES = (".arpa", ".arpa.gz")
 CARD, MODEL = "card.json", "model.json"  # what a release and a model folder have
 PUBLIC_MODEL = (
     "public.json"  # what a public model has, which holds a model folder for each of its sources
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class CountedNgrams:
     """N-grams, each once, of one order or several, and how often they occur."""
 
     ngrams: pa.LargeStringArray
@@ -50,19 +50,19 @@ class Listed:
     )  # what it is from, where that is about people
 
 
-Opened: TypeAlias = Iterable[Records] | Listed
-Read: TypeAlias = Callable[[Any], Iterable[Records]]
+OpenSource: TypeAlias = Iterable[Records] | CountedNgrams
+TextReader: TypeAlias = Callable[[Any], Iterable[Records]]
 Counted: TypeAlias = tuple[
     pa.LargeStringArray, Integers, Provenance
 ]  # n-grams, counts, and where they are from
 
 
 def open_sources(
-    inputs: Mapping[str, Any], tokenizer: Tokenizer, text_column: str, read: Read
-) -> dict[str, Opened]:
+    inputs: Mapping[str, Any], tokenizer: Tokenizer, text_column: str, read: TextReader
+) -> dict[str, OpenSource]:
     """Every source, opened and not yet read; `read` makes records of text."""
     opened = {
-        name: listed(given, tokenizer, text_column) or read(_named(given))
+        name: open_counted_ngrams(given, tokenizer, text_column) or read(_named(given))
         for name, given in inputs.items()
     }
     for first, second, path in _shared_files(opened):
@@ -75,7 +75,11 @@ def open_sources(
     return opened
 
 
-def listed(inputs: Any, tokenizer: Tokenizer, text_column: str) -> Listed | None:  # noqa: ANN401 - paths or tables
+def open_counted_ngrams(
+    inputs: Any,  # noqa: ANN401 - paths or tables
+    tokenizer: Tokenizer,
+    text_column: str,
+) -> CountedNgrams | None:
     """The n-grams of a model, release or vocabulary; None for text."""
     paths = _paths(inputs)
     opener = next((opener for path in paths if (opener := _opener(path, text_column))), None)
@@ -87,33 +91,37 @@ def listed(inputs: Any, tokenizer: Tokenizer, text_column: str) -> Listed | None
             f" its own, such as news={paths[0]}."
         )
     ngrams, counts, provenance = opener(paths[0], tokenizer)
-    vocabulary_io.longest(paths[0], ngrams)
-    return Listed(*_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0], provenance)
+    vocabulary_io.check_ngrams(paths[0], ngrams)
+    return CountedNgrams(
+        *_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0], provenance
+    )
 
 
-def provenance_of(sources: Iterable[Opened]) -> Provenance:
+def combined_provenance(sources: Iterable[OpenSource]) -> Provenance:
     """What all sources together are from, where that is about people."""
     whole = Provenance()
     for source in sources:
-        if isinstance(source, Listed):
-            whole = whole.joined(source.provenance)
+        if isinstance(source, CountedNgrams):
+            whole = whole.merge(source.provenance)
     return whole
 
 
-def text_of(sources: Mapping[str, Opened]) -> dict[str, Iterable[Records]]:
+def require_text(sources: Mapping[str, OpenSource]) -> dict[str, Iterable[Records]]:
     """The sources, if all of them are text."""
     for name, source in sources.items():
-        if isinstance(source, Listed):
+        if isinstance(source, CountedNgrams):
             raise UsageError(
-                f"source {name or UNNAMED!r}: {source.path} has n-grams that were counted "
+                f"source {name or DEFAULT_SOURCE_NAME!r}: {source.path} has n-grams that were counted "
                 "before, and a public model is made of text; give its text, or leave ",
                 Argument("model"),
                 " out.",
             )
-    return {name: source for name, source in sources.items() if not isinstance(source, Listed)}
+    return {
+        name: source for name, source in sources.items() if not isinstance(source, CountedNgrams)
+    }
 
 
-def is_text(path: str, text_column: str) -> bool:
+def is_text_path(path: str, text_column: str) -> bool:
     """Whether a path is read as text, if it can be read."""
     return not _paths(path) or _opener(Path(path), text_column) is None
 
@@ -142,7 +150,7 @@ def _opener(path: Path, text_column: str) -> Callable[[Path, Tokenizer], Counted
             f"{path}: a public model holds a model of each of its sources; export the one that is meant with"
             f" `bayesgram export {path} --source NAME --format model`, and give that."
         )
-    if path.name.lower().endswith(ARPA) or _has(path, MODEL):
+    if path.name.lower().endswith(ARPA_SUFFIXES) or _has(path, MODEL):
         return _of_model
     if _has(path, CARD):
         return _of_release
@@ -208,7 +216,7 @@ def _warn_unless_proved(path: Path, ingredients: Iterable[Ingredient]) -> None:
 def _of_vocabulary(path: Path, tokenizer: Tokenizer) -> Counted:
     from bayesgram.public.vocabulary import Vocabulary  # noqa: PLC0415 - it opens sources, so it imports this module
 
-    stated = vocabulary_io.stated_tokenizer(pq.read_schema(path))
+    stated = vocabulary_io.tokenizer_from_schema(pq.read_schema(path))
     if stated:
         _check_cut(path, stated, tokenizer)
     vocabulary = Vocabulary.load(path)
@@ -232,7 +240,7 @@ def _check_cut(path: Path, stated: Tokenizer, tokenizer: Tokenizer) -> None:
 
 
 def _in_units(probabilities: Floats) -> Integers:
-    counts: Integers = np.rint(probabilities * UNITS).astype(np.int64)
+    counts: Integers = np.rint(probabilities * PROBABILITY_UNITS).astype(np.int64)
     return counts
 
 
@@ -248,15 +256,15 @@ def _usable(
     return ngrams.take(pa.array(rows)), counts[rows]
 
 
-def _shared_files(opened: Mapping[str, Opened]) -> Iterator[tuple[str, str, Path]]:
+def _shared_files(opened: Mapping[str, OpenSource]) -> Iterator[tuple[str, str, Path]]:
     """Two sources, and a file that both read."""
     files = {name: set(_files(source)) for name, source in opened.items()}
     for first, second in combinations(files, 2):
         yield from ((first, second, path) for path in sorted(files[first] & files[second])[:1])
 
 
-def _files(source: Opened) -> list[Path]:
-    if isinstance(source, Listed):
+def _files(source: OpenSource) -> list[Path]:
+    if isinstance(source, CountedNgrams):
         return [source.path.resolve()]
     sources = source.sources if isinstance(source, RecordReader) else []
     return [each.path.resolve() for each in sources if each.path]

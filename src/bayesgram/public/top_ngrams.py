@@ -35,18 +35,20 @@ from bayesgram.text.ngrams import START, NgramCounter, distinct_orders, ngram_or
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import buffers
 
-MOST_TIES = 4  # times as many n-grams as are asked for wait for the order of their tokens
-ROUGHLY = 1e-9  # far above what rounding does to a sum of twenty quotients
-ROW_BYTES = 200  # that a candidate takes while it is looked up, at the most, and as many bytes again for 10 sources
-FEWEST_ROWS = 1000  # that are looked up together
-WIDER = 2  # times as many leaders as are asked for: then other n-grams seldom need be looked for
+MAX_TIES_FACTOR = 4  # times as many n-grams as are asked for wait for the order of their tokens
+ROUNDING_TOLERANCE = 1e-9  # far above what rounding does to a sum of twenty quotients
+CANDIDATE_BYTES = 200  # that a candidate takes while it is looked up, at the most, and as many bytes again for 10 sources
+MIN_BATCH_ROWS = 1000  # that are looked up together
+LEADERS_FACTOR = (
+    2  # times as many leaders as are asked for: then other n-grams seldom need be looked for
+)
 
-Counted = tuple[Ids, Integers]
-Exact = NDArray[Any]  # whole numbers of any size
+WindowCounts = tuple[Ids, Integers]
+BigIntegers = NDArray[Any]  # whole numbers of any size
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class CandidateWindows:
     """Windows of numbers below `tokens` that are asked for in every source; some may stand there twice."""
 
     rows: Ids
@@ -58,19 +60,19 @@ class Candidates:
         return WindowIndex(self.rows, np.arange(len(self.rows), dtype=np.int32), tokens=self.tokens)
 
 
-class Windows(Protocol):
+class SourceWindows(Protocol):
     """All n-grams of one source."""
 
     def total(self, order: int) -> int:
         """How many n-grams of an order there are, repeats included."""
 
-    def leaders(self, order: int, size: int) -> Counted:
+    def top(self, order: int, size: int) -> WindowCounts:
         """The `size` most frequent ones, in any order, and their counts; all, if there are fewer."""
 
-    def reaching(self, order: int, at_least: int) -> Iterator[Ids]:
+    def with_count(self, order: int, at_least: int) -> Iterator[Ids]:
         """All that occur so often, some at a time, each once."""
 
-    def counts_of(self, wanted: Candidates) -> Integers:
+    def count(self, wanted: CandidateWindows) -> Integers:
         """How often these occur; of equal ones, the second has none."""
 
 
@@ -92,14 +94,14 @@ class TextWindows:
         return int(pc.index(self.tokens, START.encode()).as_py())
 
     def total(self, order: int) -> int:
-        """See `Windows`."""
+        """See `SourceWindows`."""
         return self.counter.count_windows(order)
 
-    def leaders(self, order: int, size: int) -> Counted:
-        """See `Windows`."""
-        return _leading(*self.most_frequent(order, size), size)
+    def top(self, order: int, size: int) -> WindowCounts:
+        """See `SourceWindows`."""
+        return _leading(*self.top_with_ties(order, size), size)
 
-    def most_frequent(self, order: int, size: int) -> Counted:
+    def top_with_ties(self, order: int, size: int) -> WindowCounts:
         """The most frequent windows, and those that tie for the last place if they are few; and their counts."""
         bounds, start = self.counter.bounds(order), self._start(order)
         least = bounds.likely_count(size + 1) if bounds else 1  # one of them may be <s>
@@ -115,15 +117,15 @@ class TextWindows:
             )
         return rows, counts
 
-    def reaching(self, order: int, at_least: int) -> Iterator[Ids]:
-        """See `Windows`."""
+    def with_count(self, order: int, at_least: int) -> Iterator[Ids]:
+        """See `SourceWindows`."""
         start = self._start(order)
         for table in self.counter.tables(order, self.counter.bounds(order), at_least=at_least):
             for rows, _ in table.entries(at_least=at_least):
                 yield rows[rows[:, 0] != start]
 
-    def counts_of(self, wanted: Candidates) -> Integers:
-        """See `Windows`."""
+    def count(self, wanted: CandidateWindows) -> Integers:
+        """See `SourceWindows`."""
         ordered = self.counter.sorted_windows(wanted.rows.shape[1])
         if ordered is not None:
             return ordered.counts_of(wanted.rows)
@@ -134,10 +136,10 @@ class TextWindows:
 class ListedWindows:
     """N-grams of a list with their counts: of a model, a release or another vocabulary."""
 
-    by_order: dict[int, Counted]
+    by_order: dict[int, WindowCounts]
 
     @classmethod
-    def of(
+    def from_ngrams(
         cls, ngrams: pa.LargeStringArray, counts: Integers, tokens: StringTable
     ) -> "ListedWindows":
         """Distinct n-grams in the numbers of these tokens, which get new ones."""
@@ -150,24 +152,24 @@ class ListedWindows:
             by_order[order] = tokens.add(*buffers(words)).reshape(-1, order), counts[rows]
         return cls(by_order)
 
-    def _of(self, order: int) -> Counted:
+    def _of(self, order: int) -> WindowCounts:
         return self.by_order.get(order, (np.zeros((0, order), np.int32), np.zeros(0, np.int64)))
 
     def total(self, order: int) -> int:
-        """See `Windows`."""
+        """See `SourceWindows`."""
         return int(self._of(order)[1].sum())
 
-    def leaders(self, order: int, size: int) -> Counted:
-        """See `Windows`."""
+    def top(self, order: int, size: int) -> WindowCounts:
+        """See `SourceWindows`."""
         return _leading(*self._of(order), size)
 
-    def reaching(self, order: int, at_least: int) -> Iterator[Ids]:
-        """See `Windows`."""
+    def with_count(self, order: int, at_least: int) -> Iterator[Ids]:
+        """See `SourceWindows`."""
         rows, counts = self._of(order)
         yield rows[counts >= at_least]
 
-    def counts_of(self, wanted: Candidates) -> Integers:
-        """See `Windows`."""
+    def count(self, wanted: CandidateWindows) -> Integers:
+        """See `SourceWindows`."""
         rows, counts = self._of(wanted.rows.shape[1])
         found = np.zeros(len(wanted.rows), np.int64)
         owners, numbers = _found_in(rows, wanted.index)
@@ -186,11 +188,11 @@ class NgramScore:
         return lcm(*filter(None, self.totals))
 
     @property
-    def largest_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """As many bytes hold every worth."""
         return (self._multiple * len(self.totals)).bit_length() // 8 + 1
 
-    def exact(self, counts: Integers) -> Exact:
+    def exact_scores(self, counts: Integers) -> BigIntegers:
         """The worth of each n-gram (counts are K × V)."""
         worth = np.zeros(counts.shape[1], object)
         for total, own in zip(self.totals, counts, strict=True):
@@ -198,7 +200,7 @@ class NgramScore:
                 worth += own.astype(object) * (self._multiple // total)
         return worth
 
-    def rough(self, counts: Integers) -> Floats:
+    def approximate_scores(self, counts: Integers) -> Floats:
         """The same without the factor, to within ROUGHLY of itself."""
         worth = np.zeros(counts.shape[1])
         for total, own in zip(self.totals, counts, strict=True):
@@ -207,58 +209,62 @@ class NgramScore:
 
     def ranks(self, counts: Integers) -> Integers:
         """Numbers that order n-grams as their worth does."""
-        ranks: Integers = np.unique(self.exact(counts), return_inverse=True)[1].astype(np.int64)
+        ranks: Integers = np.unique(self.exact_scores(counts), return_inverse=True)[1].astype(
+            np.int64
+        )
         return ranks
 
-    def least_counts(self, counts: Integers, size: int) -> list[int]:
+    def min_counts(self, counts: Integers, size: int) -> list[int]:
         """A count for each source, such that an n-gram that is below all of them is not among the `size` first.
 
         `counts` are of any n-grams: `size` of them reach some worth, and a part of it in one source.
         """
         if counts.shape[1] < size:
             return [1] * len(self.totals)
-        first = np.argpartition(-self.rough(counts), size - 1)[:size]
+        first = np.argpartition(-self.approximate_scores(counts), size - 1)[:size]
         reached, sources = (
-            min(self.exact(counts[:, first])),
+            min(self.exact_scores(counts[:, first])),
             sum(total > 0 for total in self.totals),
         )
         return [max(-(-reached * total // (self._multiple * sources)), 1) for total in self.totals]
 
 
-def top_of_text(
+def top_ngrams_of_text(
     counter: NgramCounter, order: int, size: int
 ) -> tuple[pa.LargeStringArray, Integers]:
     """The most frequent n-grams of one order as strings, with their counts, in order."""
     text = TextWindows(counter)
-    rows, counts = text.most_frequent(order, size)
+    rows, counts = text.top_with_ties(order, size)
     if not counts.size:
-        raise nothing_of(order)
+        raise no_ngrams_error(order)
     places = _first(rows, counts, text.tokens, size)
-    return joined_tokens(rows[places], text.tokens), counts[places]
+    return join_tokens(rows[places], text.tokens), counts[places]
 
 
-def top_of_sources(
-    sources: Sequence[Windows], tokens: StringTable, order: int, size: int, *, memory: int
+def top_ngrams_of_sources(
+    sources: Sequence[SourceWindows], tokens: StringTable, order: int, size: int, *, memory: int
 ) -> tuple[pa.LargeStringArray, Integers]:
     """The n-grams of one order with the highest mean frequency, in order, with their counts in each source (K × V)."""
     strings, worth = tokens.strings(), NgramScore(tuple(source.total(order) for source in sources))
     if not any(worth.totals):
-        raise nothing_of(order)
-    most_rows = max(memory // 2 // (ROW_BYTES + ROW_BYTES // 10 * len(sources)), FEWEST_ROWS)
-    wide = max(size, min(WIDER * size, most_rows // len(sources)))
-    leaders = [source.leaders(order, wide) for source in sources]
+        raise no_ngrams_error(order)
+    most_rows = max(
+        memory // 2 // (CANDIDATE_BYTES + CANDIDATE_BYTES // 10 * len(sources)), MIN_BATCH_ROWS
+    )
+    wide = max(size, min(LEADERS_FACTOR * size, most_rows // len(sources)))
+    leaders = [source.top(order, wide) for source in sources]
     known = _distinct(np.concatenate([rows for rows, _ in leaders]), tokens)
     nobody = TopK(worth, strings, size, known[:0], np.zeros((len(sources), 0), np.int64))
     top_k = nobody
     for first in range(0, len(known), most_rows):
         rows = known[first : first + most_rows]
-        top_k = top_k.joined_by(rows, _counts_in(sources, rows, tokens))
-    least = worth.least_counts(top_k.counts, size)
+        top_k = top_k.add(rows, _counts_in(sources, rows, tokens))
+    least = worth.min_counts(top_k.counts, size)
     whole = [_are_all(led, count, wide) for led, count in zip(leaders, least, strict=True)]
     if not all(whole):
         top_k = nobody
         reaching = [
-            [rows[own >= count]] if complete else source.reaching(order, count)
+            [rows[own >= count]] if complete else source.with_count(order, count)
             for source, (rows, own), count, complete in zip(
                 sources, leaders, least, whole, strict=True
             )
@@ -266,53 +272,53 @@ def top_of_sources(
         for rows, origins in _gathered(reaching, most_rows):
             counts = _counts_in(sources, rows, tokens)
             new = _not_before(counts, origins, least)
-            top_k = top_k.joined_by(rows[new], counts[:, new])
-    rows, counts = top_k.first()
-    return joined_tokens(rows, strings), counts
+            top_k = top_k.add(rows[new], counts[:, new])
+    rows, counts = top_k.result()
+    return join_tokens(rows, strings), counts
 
 
 @dataclass(frozen=True, eq=False)
 class TopK:
     """N-grams that may be among the `size` first, with their counts in each source (K × V)."""
 
-    worth: NgramScore
+    score: NgramScore
     tokens: pa.LargeBinaryArray
     size: int
     rows: Ids
     counts: Integers
 
-    def joined_by(self, rows: Ids, counts: Integers) -> "TopK":
+    def add(self, rows: Ids, counts: Integers) -> "TopK":
         """With others; without those that can't be among the first any more, and few that tie for the last place."""
         joined = replace(
             self, rows=np.concatenate([self.rows, rows]), counts=np.hstack([self.counts, counts])
         )
-        kept = joined.top_candidates()
-        if kept.size > MOST_TIES * self.size:
-            kept = kept[joined.order(kept)]
+        kept = joined.candidate_rows()
+        if kept.size > MAX_TIES_FACTOR * self.size:
+            kept = kept[joined.sort(kept)]
         return replace(joined, rows=joined.rows[kept], counts=joined.counts[:, kept])
 
-    def first(self) -> Counted:
+    def result(self) -> WindowCounts:
         """The `size` first, in order."""
-        kept = self.top_candidates()
-        places = kept[self.order(kept)]
+        kept = self.candidate_rows()
+        places = kept[self.sort(kept)]
         return self.rows[places], self.counts[:, places]
 
-    def top_candidates(self) -> Integers:
+    def candidate_rows(self) -> Integers:
         """Where those are that may be among the first, as far as rounded numbers tell."""
-        roughly = self.worth.rough(self.counts)
+        roughly = self.score.approximate_scores(self.counts)
         if roughly.size <= self.size:
             return np.arange(roughly.size)
         last = np.partition(roughly, roughly.size - self.size)[roughly.size - self.size]
-        return np.flatnonzero(roughly >= last * (1 - ROUGHLY))
+        return np.flatnonzero(roughly >= last * (1 - ROUNDING_TOLERANCE))
 
-    def order(self, kept: Integers) -> Integers:
+    def sort(self, kept: Integers) -> Integers:
         """Where the first of these are, exactly."""
         return _first(
-            self.rows[kept], self.worth.ranks(self.counts[:, kept]), self.tokens, self.size
+            self.rows[kept], self.score.ranks(self.counts[:, kept]), self.tokens, self.size
         )
 
 
-def nothing_of(order: int) -> BayesgramError:
+def no_ngrams_error(order: int) -> BayesgramError:
     """That there is nothing to choose from."""
     return BayesgramError(
         f"the public text has no n-gram of order {order}: give more text, or a smaller ",
@@ -321,7 +327,7 @@ def nothing_of(order: int) -> BayesgramError:
     )
 
 
-def _leading(rows: Ids, counts: Integers, size: int) -> Counted:
+def _leading(rows: Ids, counts: Integers, size: int) -> WindowCounts:
     """The `size` most frequent rows, in any order, and their counts."""
     if counts.size <= size:
         return rows, counts
@@ -334,7 +340,7 @@ def _distinct(rows: Ids, tokens: StringTable) -> Ids:
     if are_sortable(rows.shape[1], len(tokens)):
         first = np.sort(np.unique(pack_keys(rows, token_bits(len(tokens))), return_index=True)[1])
         return rows[first]
-    _, number = _found_in(rows, Candidates(rows, len(tokens)).index)
+    _, number = _found_in(rows, CandidateWindows(rows, len(tokens)).index)
     distinct: Ids = rows[number == np.arange(len(rows))]
     return distinct
 
@@ -349,13 +355,13 @@ def _found_in(rows: Ids, index: WindowIndex) -> tuple[Ids, Ids]:
     )
 
 
-def _counts_in(sources: Sequence[Windows], rows: Ids, tokens: StringTable) -> Integers:
+def _counts_in(sources: Sequence[SourceWindows], rows: Ids, tokens: StringTable) -> Integers:
     """How often each source has these windows (K × V); of windows that are there twice, the second has none."""
-    wanted = Candidates(rows, len(tokens))
-    return np.stack([source.counts_of(wanted) for source in sources])
+    wanted = CandidateWindows(rows, len(tokens))
+    return np.stack([source.count(wanted) for source in sources])
 
 
-def _are_all(leaders: Counted, at_least: int, size: int) -> bool:
+def _are_all(leaders: WindowCounts, at_least: int, size: int) -> bool:
     """Whether the `size` leaders of a source are all that reach a count; others may have as many as the last one."""
     return leaders[1].size < size or int(leaders[1].min()) < at_least
 
@@ -395,9 +401,9 @@ def _best(
     tokens: pa.LargeBinaryArray,
     size: int,
     start: int,
-) -> Counted:
+) -> WindowCounts:
     """The most frequent windows of tables that have none in common, and their counts."""
-    best: Counted | None = None
+    best: WindowCounts | None = None
     for table in tables:
         least = table.count_reached_by(size + 1)
         if best and best[1].size >= size:
@@ -416,7 +422,7 @@ def _race(
     their_counts: Integers,
     tokens: pa.LargeBinaryArray,
     size: int,
-) -> Counted:
+) -> WindowCounts:
     """All rows that may still be among the `size` first; those that tie for the last place too, if they are few."""
     if not their_counts.size:
         return rows, counts
@@ -426,7 +432,7 @@ def _race(
             counts >= np.partition(counts, counts.size - size)[counts.size - size]
         )
         rows, counts = rows[kept], counts[kept]
-    if counts.size > MOST_TIES * size:
+    if counts.size > MAX_TIES_FACTOR * size:
         kept = _first(rows, counts, tokens, size)
         rows, counts = rows[kept], counts[kept]
     return rows, counts
@@ -442,7 +448,7 @@ def _first(rows: Ids, counts: Integers, tokens: pa.LargeBinaryArray, size: int) 
     return order
 
 
-def joined_tokens(rows: Ids, tokens: pa.LargeBinaryArray) -> pa.LargeStringArray:
+def join_tokens(rows: Ids, tokens: pa.LargeBinaryArray) -> pa.LargeStringArray:
     """Windows as strings."""
     words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows.T]
     return pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string()))

@@ -48,27 +48,34 @@ from bayesgram.io import RecordReader, Records, read_records
 from bayesgram.io.atomic import spill_folder, write_file_atomically
 from bayesgram.notebook import Tabular, html
 from bayesgram.public import vocabulary_io
-from bayesgram.public.mixture import UNNAMED, Source, alike, by_name, check_names, mixture
-from bayesgram.public.public_rows import load_rows, new_sample, staged_rows
-from bayesgram.public.sources import Listed, Opened, open_sources, provenance_of
+from bayesgram.public.mixture import (
+    DEFAULT_SOURCE_NAME,
+    SourceCounts,
+    check_source_names,
+    find_identical_sources,
+    inputs_by_source,
+    mix_counts,
+)
+from bayesgram.public.public_rows import load_rows, new_row_sample, save_rows_on_success
+from bayesgram.public.sources import CountedNgrams, OpenSource, combined_provenance, open_sources
 from bayesgram.public.top_ngrams import (
     ListedWindows,
+    SourceWindows,
     TextWindows,
-    Windows,
-    top_of_sources,
-    top_of_text,
+    top_ngrams_of_sources,
+    top_ngrams_of_text,
 )
-from bayesgram.public.vocabulary_io import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
+from bayesgram.public.vocabulary_io import FORMAT, MAX_SIZE, MAX_TOTAL, SOURCE_COUNT_PREFIX
 from bayesgram.releases.provenance import (
-    COLUMN,
-    INGREDIENTS,
+    DISCOVERIES_KEY,
+    INGREDIENTS_KEY,
     MADE_FROM,
-    METADATA,
+    ORIGIN_COLUMN,
     DiscoveryClaim,
     Ingredient,
     Origins,
     Provenance,
-    label_of,
+    combined_label,
     printable_name,
     read_ingredients,
     read_origins,
@@ -145,7 +152,7 @@ def _listed(name: str, given: int | Sequence[int]) -> list[int]:
         ) from None
 
 
-def refuse_empty(
+def refuse_empty_sources(
     names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]
 ) -> None:
     """Refuse a source without a single n-gram (totals: order × source); one that lacks an order is left out of it."""
@@ -167,13 +174,15 @@ FOUND, VOCABULARY = (
 )  # ... what it found, and the vocabulary with it
 
 
-def read_list(
+def read_ngram_list(
     path: str | Path, tokenizer: Tokenizer | None
 ) -> tuple[pa.LargeStringArray, Tokenizer]:
     """The n-grams of a file, checked, and how text is cut for them."""
     if Path(path).suffix.lower() in {".parquet", ".pq"}:
-        ngrams, cut = vocabulary_io.ngrams_of(path, vocabulary_io.read_table(Path(path)), tokenizer)
-        vocabulary_io.longest(path, ngrams)
+        ngrams, cut = vocabulary_io.read_ngrams(
+            path, vocabulary_io.read_table(Path(path)), tokenizer
+        )
+        vocabulary_io.check_ngrams(path, ngrams)
         return ngrams, cut
     try:
         records = read_records(Path(path), text_column="ngram", user_column=None, require_rows=True)
@@ -183,10 +192,10 @@ def read_list(
         raise UsageError(
             str(error).replace(column, "A list has its n-grams in the column 'ngram'.")
         ) from None
-    return as_list(ngrams, tokenizer, path)
+    return check_ngram_list(ngrams, tokenizer, path)
 
 
-def list_provenance(path: str | Path) -> Provenance:
+def ngram_list_provenance(path: str | Path) -> Provenance:
     """What the n-grams of a file are from, where that is about people.
 
     A vocabulary's file says it itself; the table of a release or of a discovery lies beside its card.
@@ -209,10 +218,12 @@ def list_provenance(path: str | Path) -> Provenance:
     whole = Provenance(read_ingredients(path, table))
     if origins is None:
         return whole
-    return whole.joined(origins.provenance(table["ngram"].combine_chunks().cast(pa.large_string())))
+    return whole.merge(
+        origins.to_provenance(table["ngram"].combine_chunks().cast(pa.large_string()))
+    )
 
 
-def as_list(
+def check_ngram_list(
     ngrams: pa.LargeStringArray, tokenizer: Tokenizer | None, name: str | Path = "the list"
 ) -> tuple[pa.LargeStringArray, Tokenizer]:
     """The same for n-grams in memory."""
@@ -220,22 +231,22 @@ def as_list(
         raise UsageError(
             f"{name}: {len(ngrams)} n-grams; a vocabulary has 1 to {vocabulary_io.MAX_SIZE:,}, and no nulls."
         )
-    vocabulary_io.longest(name, ngrams)
-    return ngrams, vocabulary_io.with_marks(tokenizer or Tokenizer(), ngrams)
+    vocabulary_io.check_ngrams(name, ngrams)
+    return ngrams, vocabulary_io.detect_boundaries(tokenizer or Tokenizer(), ngrams)
 
 
-def count_list(
+def count_listed_ngrams(
     ngrams: pa.LargeStringArray,
     matcher: NgramMatcher,
-    source: Opened,
+    source: OpenSource,
     rows: RowSample | None = None,
 ) -> Integers:
     """How often a source has each n-gram of a list; where the list has one twice, the first counts.
 
     `rows` gets the hashes of the source's rows.
     """
-    if isinstance(source, Listed):
-        return looked_up(ngrams, source)
+    if isinstance(source, CountedNgrams):
+        return lookup_counts(ngrams, source)
     counts = np.zeros(len(ngrams), np.int64)
     for _, found in matcher.match(_owned(source), rows=rows):
         np.add.at(counts, found, 1)
@@ -247,7 +258,7 @@ def _owned(records: Iterable[Records]) -> Iterable[Owned]:
     return ((batch.text, np.zeros(len(batch), np.int32)) for batch in records)
 
 
-def looked_up(ngrams: pa.LargeStringArray, source: Listed) -> Integers:
+def lookup_counts(ngrams: pa.LargeStringArray, source: CountedNgrams) -> Integers:
     """The counts of another list."""
     places = pc.index_in(source.ngrams, ngrams)  # the first
     known = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))
@@ -256,7 +267,7 @@ def looked_up(ngrams: pa.LargeStringArray, source: Listed) -> Integers:
     return counts
 
 
-MEMORY = 1 << 30  # bytes for n-grams that are being counted
+DEFAULT_MEMORY_BYTES = 1 << 30  # bytes for n-grams that are being counted
 
 logger = logging.getLogger(__name__)
 
@@ -270,14 +281,14 @@ class Vocabulary(Tabular):
     order: int  # of the longest
     tokenizer: Tokenizer
     sources: tuple[
-        Source, ...
+        SourceCounts, ...
     ] = ()  # none: all counts are of one source without a name; else counts are their mixture
     origins: Origins | None = None  # None: all are from public text
     made_from: tuple[
         Ingredient, ...
     ] = ()  # published releases and models among its sources, with their labels
     # Hashes of public rows, or the file of the vocabulary, beside which they are (`public_rows`).
-    rows: RowSample | Path | None = None
+    row_hashes: RowSample | Path | None = None
 
     def __post_init__(self) -> None:
         """Public counts add up to less than 2⁵³, so that no sum of them is ever rounded or overflows."""
@@ -289,24 +300,24 @@ class Vocabulary(Tabular):
             raise UsageError(
                 "the public counts must be 0 or more and add up to less than 2^53; divide them all."
             )
-        if vocabulary_io.longest("vocabulary", self.ngrams) != self.order:
+        if vocabulary_io.check_ngrams("vocabulary", self.ngrams) != self.order:
             raise UsageError.for_argument(
                 "order", self.order, "the n-grams have another number of tokens."
             )
         if self.sources:
-            check_names(self.source_names)
+            check_source_names(self.source_names)
             if not np.array_equal(self.counts, _mixed(self.ngrams, self.sources)):
                 raise UsageError(
-                    "the counts are not the mixture of the sources; use Vocabulary.of_sources."
+                    "the counts are not the mixture of the sources; use Vocabulary.from_source_counts."
                 )
         if self.origins is not None and self.origins.discovered.size != len(self.ngrams):
             raise UsageError("origins: a vocabulary has one for each n-gram.")
 
     @classmethod
-    def of_sources(
+    def from_source_counts(
         cls,
         ngrams: pa.LargeStringArray,
-        sources: Sequence[Source],
+        sources: Sequence[SourceCounts],
         order: int,
         tokenizer: Tokenizer,
         origins: Origins | None = None,
@@ -325,7 +336,7 @@ class Vocabulary(Tabular):
             rows,
         )
 
-    def made_with(self, provenance: Provenance) -> "Vocabulary":
+    def with_provenance(self, provenance: Provenance) -> "Vocabulary":
         """The same vocabulary, which remembers that it was made from something about people.
 
         Args:
@@ -337,8 +348,8 @@ class Vocabulary(Tabular):
         """
         if not provenance:
             return self
-        whole = self.provenance.joined(provenance)
-        return replace(self, origins=whole.origins_of(self.ngrams), made_from=whole.ingredients)
+        whole = self.provenance.merge(provenance)
+        return replace(self, origins=whole.origins_for(self.ngrams), made_from=whole.ingredients)
 
     @property
     def ingredients(self) -> tuple[Ingredient, ...]:
@@ -349,10 +360,10 @@ class Vocabulary(Tabular):
     @property
     def label(self) -> str:
         """The weakest label of everything that it was made from; public text weakens nothing."""
-        return label_of(self.ingredients)
+        return combined_label(self.ingredients)
 
     def __repr__(self) -> str:
-        return f"Vocabulary({', '.join(self._told.values())})"
+        return f"Vocabulary({', '.join(self._summary.values())})"
 
     def _repr_html_(self) -> str:
         """For notebooks: what it is, and its first n-grams."""
@@ -360,11 +371,11 @@ class Vocabulary(Tabular):
             (str(row["ngram"]), f"{row['count']:,}")
             for row in self.to_arrow().slice(0, 10).to_pylist()
         ]
-        return html("Vocabulary", self._told.items(), ("n-gram", "count"), rows)
+        return html("Vocabulary", self._summary.items(), ("n-gram", "count"), rows)
 
     @property
-    def _told(self) -> dict[str, str]:
-        orders = ", ".join(str(part.order) for _, part in self.parts)
+    def _summary(self) -> dict[str, str]:
+        orders = ", ".join(str(part.order) for _, part in self.by_order)
         told = {
             "size": f"{len(self):,} n-grams of order {orders}",
             "tokenizer": self.tokenizer.name,
@@ -377,33 +388,33 @@ class Vocabulary(Tabular):
     @property
     def source_names(self) -> list[str]:
         """What the sources are called."""
-        return [source.name for source in self.sources] or [UNNAMED]
+        return [source.name for source in self.sources] or [DEFAULT_SOURCE_NAME]
 
     @cached_property
-    def by_source(self) -> Integers:
+    def counts_by_source(self) -> Integers:
         """The counts of each source (K × V)."""
         return np.stack([source.counts for source in self.sources] or [self.counts])
 
-    def taken(self, rows: slice | Integers) -> "Vocabulary":
+    def select(self, rows: slice | Integers) -> "Vocabulary":
         """Some of the n-grams, which stay in order, with their counts in each source."""
         ngrams = self.ngrams[rows] if isinstance(rows, slice) else self.ngrams.take(pa.array(rows))
         longest = int(ngram_orders(ngrams[len(ngrams) - 1 :])[0]) if len(ngrams) else self.order
-        origins = self.origins and self.origins.taken(rows)
+        origins = self.origins and self.origins.select(rows)
         if not self.sources:
             counts = self.counts[rows]
             return Vocabulary(
                 ngrams, counts, longest, self.tokenizer, origins=origins, made_from=self.made_from
             )
-        sources = [Source(source.name, source.counts[rows]) for source in self.sources]
-        return Vocabulary.of_sources(
+        sources = [SourceCounts(source.name, source.counts[rows]) for source in self.sources]
+        return Vocabulary.from_source_counts(
             ngrams, sources, longest, self.tokenizer, origins, self.made_from
         )
 
     @property
     def provenance(self) -> Provenance:
         """What published things about people its n-grams and counts are from."""
-        own = Provenance() if self.origins is None else self.origins.provenance(self.ngrams)
-        return own.joined(Provenance(self.made_from))
+        own = Provenance() if self.origins is None else self.origins.to_provenance(self.ngrams)
+        return own.merge(Provenance(self.made_from))
 
     @cached_property
     def public_rows(self) -> RowSample | None:
@@ -412,7 +423,11 @@ class Vocabulary(Tabular):
         None: not known. It is no part of the vocabulary: no fingerprint covers it, a vocabulary made
         of this one lacks it, and it stays in a file of its own, which is read when it is needed.
         """
-        return load_rows(self.rows, self.fingerprint) if isinstance(self.rows, Path) else self.rows
+        return (
+            load_rows(self.row_hashes, self.fingerprint)
+            if isinstance(self.row_hashes, Path)
+            else self.row_hashes
+        )
 
     @cached_property
     def tokens(self) -> pa.LargeStringArray:
@@ -432,17 +447,17 @@ class Vocabulary(Tabular):
     def prior_fingerprint(self) -> str:
         """SHA-256 of the public counts, by source where there are some: which prior a release was made with."""
         digest = hashlib.sha256("".join(f"{source.name}\n" for source in self.sources).encode())
-        for counts in self.by_source:
+        for counts in self.counts_by_source:
             digest.update(counts.astype("<i8").tobytes())
         return digest.hexdigest()
 
     @property
-    def described(self) -> dict[str, Any]:
+    def card_details(self) -> dict[str, Any]:
         """What a card says of it."""
         told = {
             "size": len(self),
             "order": self.order,
-            "orders": [part.order for _, part in self.parts],
+            "orders": [part.order for _, part in self.by_order],
             "tokenizer": self.tokenizer.name,
             "fingerprint": self.fingerprint,
             "prior_fingerprint": self.prior_fingerprint,
@@ -458,27 +473,27 @@ class Vocabulary(Tabular):
         return {**told, "discovered": int(self.origins.discovered.sum()), "discoveries": claims}
 
     @cached_property
-    def parts(self) -> list[tuple[slice, "Vocabulary"]]:
+    def by_order(self) -> list[tuple[slice, "Vocabulary"]]:
         """The n-grams of each order: where they stand, and as a vocabulary of their own."""
         orders = ngram_orders(self.ngrams)
         edges = [0, *(np.flatnonzero(np.diff(orders)) + 1).tolist(), len(self)]
         places = [slice(first, last) for first, last in pairwise(edges)]
-        return [(place, self if len(places) == 1 else self.taken(place)) for place in places]
+        return [(place, self if len(places) == 1 else self.select(place)) for place in places]
 
     @cached_property
     def prior(self) -> Floats:
         """π, of each order by itself."""
-        return np.concatenate([public_distribution(part.counts) for _, part in self.parts])
+        return np.concatenate([public_distribution(part.counts) for _, part in self.by_order])
 
     @cached_property
-    def words(self) -> tuple[Ids, int]:
+    def word_ids(self) -> tuple[Ids, int]:
         """The words of every n-gram as numbers (V × n), and how many words there are. Of one order only."""
         tokens = pc.split_pattern(self.ngrams, " ").flatten().dictionary_encode()
         numbers = tokens.indices.to_numpy(zero_copy_only=False).astype(np.int32)
         return numbers.reshape(len(self), self.order), len(tokens.dictionary)
 
     @property
-    def unreachable(self) -> int:
+    def unreachable_count(self) -> int:
         """How many n-grams have capitals that the tokenizer would never leave in."""
         if not self.tokenizer.lowercase:
             return 0
@@ -503,7 +518,7 @@ class Vocabulary(Tabular):
         text_column: str = "text",
         tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
         skip_bad_rows: bool = False,
-        memory: int = MEMORY,
+        memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "Vocabulary":
         """The `size` most frequent n-grams (of each order) of public text: files, folders, globs or tables.
 
@@ -511,12 +526,12 @@ class Vocabulary(Tabular):
         a number for each order, from the shortest.
         """
         read = _reader(text_column, skip_bad_rows=skip_bad_rows)
-        sources = open_sources(by_name(inputs), tokenizer, text_column, read)
+        sources = open_sources(inputs_by_source(inputs), tokenizer, text_column, read)
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
     @classmethod
     @check_arguments
-    def of_list(
+    def from_list(
         cls,
         ngrams: "Vocabulary | str | Path | Sequence[str] | pa.LargeStringArray",
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
@@ -534,27 +549,27 @@ class Vocabulary(Tabular):
                     f"tokenizer: the vocabulary has its own, {cut.name!r}; leave it out."
                 )
         elif isinstance(ngrams, (str, Path)):
-            listed, cut = read_list(ngrams, tokenizer)
-            provenance = list_provenance(ngrams)
+            listed, cut = read_ngram_list(ngrams, tokenizer)
+            provenance = ngram_list_provenance(ngrams)
         else:
-            listed, cut = as_list(pa.array(ngrams, pa.large_string()), tokenizer)
+            listed, cut = check_ngram_list(pa.array(ngrams, pa.large_string()), tokenizer)
         read = _reader(text_column, skip_bad_rows=skip_bad_rows)
-        made = cls.of_counted_list(
-            listed, open_sources(by_name(inputs), cut, text_column, read), cut
+        made = cls.from_list_and_sources(
+            listed, open_sources(inputs_by_source(inputs), cut, text_column, read), cut
         )
-        return made.made_with(provenance)
+        return made.with_provenance(provenance)
 
     @classmethod
-    def of_counted_list(
-        cls, ngrams: pa.LargeStringArray, sources: Mapping[str, Opened], tokenizer: Tokenizer
+    def from_list_and_sources(
+        cls, ngrams: pa.LargeStringArray, sources: Mapping[str, OpenSource], tokenizer: Tokenizer
     ) -> "Vocabulary":
         """The same, where the sources are open."""
         matcher, rows = NgramMatcher(ngrams, tokenizer), _rows_of(sources, tokenizer)
         counts = np.stack(
-            [count_list(ngrams, matcher, source, rows) for source in sources.values()]
+            [count_listed_ngrams(ngrams, matcher, source, rows) for source in sources.values()]
         )
-        made = cls.of_counts(ngrams, list(sources), counts, tokenizer, rows)
-        return made.made_with(provenance_of(sources.values()))
+        made = cls.from_counts(ngrams, list(sources), counts, tokenizer, rows)
+        return made.with_provenance(combined_provenance(sources.values()))
 
     @classmethod
     def from_records(
@@ -564,7 +579,7 @@ class Vocabulary(Tabular):
         order: int | Sequence[int],
         size: int | Sequence[int],
         tokenizer: Tokenizer,
-        memory: int = MEMORY,
+        memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "Vocabulary":
         """The `size` most frequent n-grams of each order; of equal counts, the first in byte order token by token.
 
@@ -577,12 +592,12 @@ class Vocabulary(Tabular):
     @classmethod
     def from_sources(
         cls,
-        sources: Mapping[str, Opened],
+        sources: Mapping[str, OpenSource],
         *,
         order: int | Sequence[int],
         size: int | Sequence[int],
         tokenizer: Tokenizer,
-        memory: int = MEMORY,
+        memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "Vocabulary":
         """The same of several sources: the `size` n-grams of each order with the highest mean of their frequencies."""
         sizes = sizes_by_order(order, size)
@@ -604,18 +619,18 @@ class Vocabulary(Tabular):
                 for number, source in enumerate(sources.values())
             ]
             if len(sources) > 1:
-                refuse_empty(
+                refuse_empty_sources(
                     sources, [[source.total(each) for source in opened] for each in orders], orders
                 )
             tops = [_top(opened, tokens, each, own, memory) for each, own in sizes.items()]
         ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-        made = cls.of_counts(
+        made = cls.from_counts(
             ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer, rows
         )
-        return made.made_with(provenance_of(sources.values()))
+        return made.with_provenance(combined_provenance(sources.values()))
 
     @classmethod
-    def of_counts(
+    def from_counts(
         cls,
         ngrams: pa.LargeStringArray,
         names: Sequence[str],
@@ -624,18 +639,18 @@ class Vocabulary(Tabular):
         rows: RowSample | None = None,
     ) -> "Vocabulary":
         """A vocabulary from the counts of each source (K × V); a single one may have the name ""."""
-        order = vocabulary_io.longest("vocabulary", ngrams)
+        order = vocabulary_io.check_ngrams("vocabulary", ngrams)
         if list(names) == [""]:
-            return cls(ngrams, counts[0], order, tokenizer, rows=rows)
+            return cls(ngrams, counts[0], order, tokenizer, row_hashes=rows)
         for name, own in zip(names, counts, strict=True):
             if not own.any():
                 raise BayesgramError(
                     f"source {name!r}: has none of the {len(ngrams):,} n-grams of the vocabulary; is it the right"
                     " text, in the right column and language? If so, leave it out."
                 )
-        sources = list(map(Source, names, counts))
-        made = cls.of_sources(ngrams, sources, order, tokenizer, rows=rows)
-        for first, second in alike(made.sources):
+        sources = list(map(SourceCounts, names, counts))
+        made = cls.from_source_counts(ngrams, sources, order, tokenizer, rows=rows)
+        for first, second in find_identical_sources(made.sources):
             logger.warning(
                 "warning: the sources %s and %s have equal counts for every n-gram: is it one text, given twice?",
                 *(first, second),
@@ -648,15 +663,15 @@ class Vocabulary(Tabular):
 
         What is known of its public rows goes to vocab.parquet.rows, beside it (docs/files.md).
         """
-        with self.staged(path, force=force):
+        with self.save_on_success(path, force=force):
             pass
 
     @contextmanager
-    def staged(self, path: str | Path, *, force: bool) -> Iterator[None]:
+    def save_on_success(self, path: str | Path, *, force: bool) -> Iterator[None]:
         """Write the vocabulary and its rows; both take their places when the block ends well."""
         with write_file_atomically(path, force=force) as aside:
             self.write(aside)
-            with staged_rows(self.public_rows, path, self.fingerprint):
+            with save_rows_on_success(self.public_rows, path, self.fingerprint):
                 yield
 
     def write(self, file: Path) -> None:
@@ -667,22 +682,24 @@ class Vocabulary(Tabular):
             "bayesgram.order": str(self.order),
         }
         if self.origins is not None:
-            metadata[METADATA] = self.origins.to_json()
+            metadata[DISCOVERIES_KEY] = self.origins.to_json()
         if self.made_from:
-            metadata[INGREDIENTS] = json.dumps([asdict(each) for each in self.made_from])
+            metadata[INGREDIENTS_KEY] = json.dumps([asdict(each) for each in self.made_from])
         pq.write_table(self.to_arrow().replace_schema_metadata(metadata), file, compression="zstd")
 
     def to_arrow(self) -> pa.Table:
         """The rows of vocab.parquet."""
         columns = {
             "count": self.counts,
-            **{COUNT_OF + source.name: source.counts for source in self.sources},
+            **{SOURCE_COUNT_PREFIX + source.name: source.counts for source in self.sources},
         }
         arrays = {
             "ngram": self.ngrams,
             **{name: pa.array(counts) for name, counts in columns.items()},
         }
-        return pa.table(arrays if self.origins is None else {**arrays, COLUMN: self.origins.column})
+        return pa.table(
+            arrays if self.origins is None else {**arrays, ORIGIN_COLUMN: self.origins.column}
+        )
 
     @classmethod
     @check_arguments
@@ -693,19 +710,27 @@ class Vocabulary(Tabular):
         """
         table = vocabulary_io.read_table(Path(path))
         vocabulary_io.check_columns(path, table.column_names)
-        ngrams, cut = vocabulary_io.ngrams_of(path, table, tokenizer)
+        ngrams, cut = vocabulary_io.read_ngrams(path, table, tokenizer)
         order, names = (
-            vocabulary_io.longest(path, ngrams),
+            vocabulary_io.check_ngrams(path, ngrams),
             vocabulary_io.source_columns(table.column_names),
         )
         found, made_from = read_origins(path, table), read_ingredients(path, table)
         if not names:
-            counts = vocabulary_io.whole_numbers(path, table, "count")
+            counts = vocabulary_io.read_counts(path, table, "count")
             return cls(
-                ngrams, counts, order, cut, origins=found, made_from=made_from, rows=Path(path)
+                ngrams,
+                counts,
+                order,
+                cut,
+                origins=found,
+                made_from=made_from,
+                row_hashes=Path(path),
             )
         sources = [
-            Source(name.removeprefix(COUNT_OF), vocabulary_io.whole_numbers(path, table, name))
+            SourceCounts(
+                name.removeprefix(SOURCE_COUNT_PREFIX), vocabulary_io.read_counts(path, table, name)
+            )
             for name in names
         ]
         for source in sources:
@@ -713,7 +738,7 @@ class Vocabulary(Tabular):
                 raise UsageError(
                     f"{path}: the source {source.name!r} has none of the n-grams; leave its column out."
                 )
-        return cls.of_sources(ngrams, sources, order, cut, found, made_from, Path(path))
+        return cls.from_source_counts(ngrams, sources, order, cut, found, made_from, Path(path))
 
 
 def _reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordReader]:
@@ -727,10 +752,10 @@ def _reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordR
     )
 
 
-def _rows_of(sources: Mapping[str, Opened], tokenizer: Tokenizer) -> RowSample | None:
+def _rows_of(sources: Mapping[str, OpenSource], tokenizer: Tokenizer) -> RowSample | None:
     """An empty sample for the rows of text; None where all n-grams were counted before."""
-    is_text = [not isinstance(source, Listed) for source in sources.values()]
-    return new_sample(tokenizer) if any(is_text) else None
+    is_text = [not isinstance(source, CountedNgrams) for source in sources.values()]
+    return new_row_sample(tokenizer) if any(is_text) else None
 
 
 def _folder(scratch: Path, number: int) -> Path:
@@ -740,10 +765,12 @@ def _folder(scratch: Path, number: int) -> Path:
     return folder
 
 
-def _windows(source: Opened, tokens: StringTable, counter: Callable[[], NgramCounter]) -> Windows:
+def _windows(
+    source: OpenSource, tokens: StringTable, counter: Callable[[], NgramCounter]
+) -> SourceWindows:
     """All n-grams of a source, read."""
-    if isinstance(source, Listed):
-        return ListedWindows.of(source.ngrams, source.counts, tokens)
+    if isinstance(source, CountedNgrams):
+        return ListedWindows.from_ngrams(source.ngrams, source.counts, tokens)
     counting = counter()
     for batch in source:
         counting.add(batch.text)
@@ -751,16 +778,16 @@ def _windows(source: Opened, tokens: StringTable, counter: Callable[[], NgramCou
 
 
 def _top(
-    sources: Sequence[Windows], tokens: StringTable, order: int, size: int, memory: int
+    sources: Sequence[SourceWindows], tokens: StringTable, order: int, size: int, memory: int
 ) -> tuple[pa.LargeStringArray, Integers]:
     """The n-grams of one order, and their counts in each source (K × V)."""
     if len(sources) == 1 and isinstance(sources[0], TextWindows):
-        ngrams, counts = top_of_text(sources[0].counter, order, size)
+        ngrams, counts = top_ngrams_of_text(sources[0].counter, order, size)
         return ngrams, counts[None]
-    return top_of_sources(sources, tokens, order, size, memory=memory)
+    return top_ngrams_of_sources(sources, tokens, order, size, memory=memory)
 
 
-def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[Source]) -> Integers:
+def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[SourceCounts]) -> Integers:
     """The mixture of sources, if their counts are such."""
     for source in sources:
         if source.counts.size != len(ngrams):
@@ -774,19 +801,22 @@ def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[Source]) -> Integers:
         raise UsageError(
             "the public counts must be 0 or more and add up to less than 2^53; divide them all."
         )
-    return mixture(by_source, ngram_orders(ngrams))
+    return mix_counts(by_source, ngram_orders(ngrams))
 
 
-def extended(
+def extend_vocabulary(
     vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, claim: DiscoveryClaim
 ) -> Vocabulary:
     """The vocabulary with n-grams that it lacks, of orders that it has; `logs` are log q."""
     before, orders = vocabulary.origins, ngram_orders(ngrams)
     names, counts, discovered = [], [], []
-    for place, part in vocabulary.parts:
+    for place, part in vocabulary.by_order:
         new = np.flatnonzero(orders == part.order)
         names += [part.ngrams, ngrams.take(pa.array(new))]
-        counts += [part.by_source, np.stack([_expected(own, logs[new]) for own in part.by_source])]
+        counts += [
+            part.counts_by_source,
+            np.stack([_expected(own, logs[new]) for own in part.counts_by_source]),
+        ]
         old = np.zeros(len(part), bool) if before is None else before.discovered[place]
         discovered += [old, np.ones(new.size, bool)]
     claims = (*(before.claims if before else ()), claim)
@@ -796,9 +826,10 @@ def extended(
         order, tokenizer, made_from = vocabulary.order, vocabulary.tokenizer, vocabulary.made_from
         return Vocabulary(listed, whole[0], order, tokenizer, origins=origins, made_from=made_from)
     sources = [
-        Source(source.name, own) for source, own in zip(vocabulary.sources, whole, strict=True)
+        SourceCounts(source.name, own)
+        for source, own in zip(vocabulary.sources, whole, strict=True)
     ]
-    return Vocabulary.of_sources(
+    return Vocabulary.from_source_counts(
         listed, sources, vocabulary.order, vocabulary.tokenizer, origins, vocabulary.made_from
     )
 

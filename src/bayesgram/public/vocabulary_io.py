@@ -17,17 +17,17 @@ from bayesgram.arrays import Integers
 from bayesgram.choices import TokenizerKind
 from bayesgram.errors import Argument, UsageError, unreadable
 from bayesgram.io.formats import check_format, read_parquet_table
-from bayesgram.public.mixture import check_names
+from bayesgram.public.mixture import check_source_names
 from bayesgram.text.ngrams import END, START, check_order, ngram_orders
 from bayesgram.text.tokenizer import Tokenizer
 
 FORMAT = 1
-COUNT_OF = "count_"  # and the name of a source: its column
+SOURCE_COUNT_PREFIX = "count_"  # and the name of a source: its column
 MAX_SIZE = 100_000_000
 MAX_TOTAL = 2**53
 
 
-def stated_tokenizer(schema: pa.Schema) -> Tokenizer | None:
+def tokenizer_from_schema(schema: pa.Schema) -> Tokenizer | None:
     """The tokenizer that a file names; one made elsewhere names none."""
     named = (schema.metadata or {}).get(b"bayesgram.tokenizer")
     return Tokenizer.from_name(named.decode(errors="replace")) if named else None
@@ -35,10 +35,10 @@ def stated_tokenizer(schema: pa.Schema) -> Tokenizer | None:
 
 def source_columns(names: Sequence[str]) -> list[str]:
     """The columns with the counts of sources."""
-    return [name for name in names if name.startswith(COUNT_OF)]
+    return [name for name in names if name.startswith(SOURCE_COUNT_PREFIX)]
 
 
-def check_number(path: str | Path, said: bytes) -> None:
+def check_format_number(path: str | Path, said: bytes) -> None:
     """Refuse a vocabulary of a newer version."""
     try:
         check_format(path, "a vocabulary", int(said), FORMAT)
@@ -85,14 +85,14 @@ def _refuse_repeats(path: Path) -> None:
             )
 
 
-def ngrams_of(
+def read_ngrams(
     path: str | Path, table: pa.Table, tokenizer: Tokenizer | None
 ) -> tuple[pa.LargeStringArray, Tokenizer]:
     """The n-grams of a file, and how text is cut for them: as the file says, or as is wished where it doesn't."""
-    check_number(
+    check_format_number(
         path, (table.schema.metadata or {}).get(b"bayesgram.format", b"1")
     )  # version 0.1 wrote no number
-    column, stated = table["ngram"], stated_tokenizer(table.schema)
+    column, stated = table["ngram"], tokenizer_from_schema(table.schema)
     if (
         tokenizer and stated and stated.kind is TokenizerKind.FILE
     ):  # a name, to which the file itself is given
@@ -120,10 +120,10 @@ def ngrams_of(
             f"{path}: {table.num_rows} rows; a vocabulary has 1 to {MAX_SIZE:,} n-grams."
         )
     ngrams = column.combine_chunks().cast(pa.large_string())
-    return ngrams, stated or with_marks(tokenizer or Tokenizer(), ngrams)
+    return ngrams, stated or detect_boundaries(tokenizer or Tokenizer(), ngrams)
 
 
-def with_marks(tokenizer: Tokenizer, ngrams: pa.LargeStringArray) -> Tokenizer:
+def detect_boundaries(tokenizer: Tokenizer, ngrams: pa.LargeStringArray) -> Tokenizer:
     """The tokenizer; with boundaries, if n-grams that were made elsewhere have them."""
     return replace(tokenizer, boundaries=True) if _has_boundaries(ngrams) else tokenizer
 
@@ -137,14 +137,14 @@ def check_columns(path: str | Path, names: Sequence[str]) -> None:
             f" {', '.join(map(repr, names))}."
         )
     try:
-        check_names([name.removeprefix(COUNT_OF) for name in counted])
+        check_source_names([name.removeprefix(SOURCE_COUNT_PREFIX) for name in counted])
     except UsageError as error:
         raise UsageError(
-            f"{path}: the columns {COUNT_OF}NAME are the counts of sources. {error}"
+            f"{path}: the columns {SOURCE_COUNT_PREFIX}NAME are the counts of sources. {error}"
         ) from None
 
 
-def whole_numbers(path: str | Path, table: pa.Table, name: str) -> Integers:
+def read_counts(path: str | Path, table: pa.Table, name: str) -> Integers:
     """A column of counts, checked."""
     column = table[name]
     if (
@@ -177,7 +177,7 @@ def _has_boundaries(ngrams: pa.LargeStringArray) -> bool:
     )
 
 
-def longest(path: str | Path, ngrams: pa.LargeStringArray) -> int:
+def check_ngrams(path: str | Path, ngrams: pa.LargeStringArray) -> int:
     """The highest order: one space between two tokens, none at the ends; n-grams of one order together."""
     orders = ngram_orders(ngrams)
     back = np.flatnonzero(np.diff(orders) < 0)

@@ -43,15 +43,15 @@ from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person, promise
 from bayesgram.releases.chain import Chain, Commitment
 from bayesgram.releases.provenance import (
-    DISCOVERY,
+    DISCOVERY_MECHANISM,
     MADE_FROM,
     DiscoveryClaim,
     Ingredient,
-    are_described,
-    extended_by,
+    discoveries_sentence,
+    has_valid_provenance,
+    ingredients_from_card,
     ingredients_from_json,
-    made_from,
-    union_of_claims,
+    merge_claims,
     unique_ingredients,
     unproved_sentence,
     weakest_label,
@@ -59,34 +59,34 @@ from bayesgram.releases.provenance import (
 from bayesgram.version import VERSION
 
 
-def odds_factor(epsilon: float) -> str:
+def format_odds_factor(epsilon: float) -> str:
     """e^ε for a person, rounded up: it is a limit.
 
-    >>> odds_factor(0.1), odds_factor(1.0), odds_factor(10.0), odds_factor(14.0), odds_factor(100.0)
+    >>> format_odds_factor(0.1), format_odds_factor(1.0), format_odds_factor(10.0), format_odds_factor(14.0), format_odds_factor(100.0)
     ('1.11', '2.72', '22,027', '1.3e+06', '2.7e+43')
     """
     factor = math.exp(epsilon)
     if factor >= 1e6:
-        return two_digits_up(factor)
+        return format_rounded_up(factor)
     return (
         f"{_rounded(factor, '0.01', ROUND_CEILING)}" if factor < 100 else f"{math.ceil(factor):,}"
     )
 
 
-def two_digits_up(value: float) -> str:
+def format_rounded_up(value: float) -> str:
     """Two significant digits, never below the value.
 
-    >>> two_digits_up(3.71e-07), two_digits_up(1202604.3), two_digits_up(0.5), two_digits_up(1e-7)
+    >>> format_rounded_up(3.71e-07), format_rounded_up(1202604.3), format_rounded_up(0.5), format_rounded_up(1e-7)
     ('3.8e-07', '1.3e+06', '0.5', '1e-07')
     """
     shown = Decimal(repr(value))  # as a person would write it: 1e-7 is one ten-millionth
     return f"{float(shown.quantize(Decimal((0, (1,), shown.adjusted() - 1)), rounding=ROUND_CEILING)):g}"
 
 
-def chance(delta: float) -> str:
+def format_chance(delta: float) -> str:
     """δ as a chance, never below it.
 
-    >>> chance(1e-7), chance(0.25), chance(1e-30), chance(0.9)
+    >>> format_chance(1e-7), format_chance(0.25), format_chance(1e-30), format_chance(0.9)
     ('1 in 10,000,000', '1 in 4', '1 in 1e+30', '90%')
     """
     if delta > 0.5:
@@ -95,10 +95,10 @@ def chance(delta: float) -> str:
     return f"1 in {math.floor(turns * (1 + 1e-12)):,}" if turns < 1e12 else f"1 in {turns:.2g}"
 
 
-def believed(before: float, epsilon: float) -> tuple[str, str]:
+def belief_bounds(before: float, epsilon: float) -> tuple[str, str]:
     """Where somebody who held a thing for so likely can be brought, in percent: down, and up.
 
-    >>> believed(0.1, 1.0)
+    >>> belief_bounds(0.1, 1.0)
     ('3.9', '23.2')
     """
     odds = before / (1 - before)
@@ -116,8 +116,8 @@ def _rounded(value: float, to: str, way: str) -> Decimal:
 
 WEAK_EPSILON, WORTHLESS_EPSILON = 4.0, 10.0
 WEAK_DELTA, WORTHLESS_DELTA = 1e-4, 1e-2
-MOST_USERS = 10**11  # nobody has more; a bound is not the place for a typing error
-SHARE = 0.1  # of one user: how many may be shown, on average
+MAX_USERS = 10**11  # nobody has more; a bound is not the place for a typing error
+MAX_EXPECTED_EXPOSED = 0.1  # of one user: how many may be shown, on average
 ROUNDING = 1 + 1e-9  # 1e-7 is no more than 0.1 / 1,000,000, whatever binary fractions make of that
 
 
@@ -139,26 +139,26 @@ class Weakness:
         return f"{self.grade.capitalize()}: {self.reason}"
 
 
-def weaknesses(
+def find_weaknesses(
     epsilon: float, delta: float, expected_users: int | None = None, *, who: str = "a user"
 ) -> list[Weakness]:
     r"""What is wrong with ε, and with δ; nothing for a usual promise. `who` is what the promise protects.
 
-    >>> print(*weaknesses(100.0, 0.5), sep="\n")
+    >>> print(*find_weaknesses(100.0, 0.5), sep="\n")
     Worthless: ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody.
     Worthless: δ = 0.5 allows everything about a user to be shown with a chance of 1 in 2: PROVED, and no protection.
-    >>> print(*weaknesses(4.0, 1e-6, expected_users=1_000_000), sep="\n")
+    >>> print(*find_weaknesses(4.0, 1e-6, expected_users=1_000_000), sep="\n")
     Weak: ε = 4 allows odds to change by a factor of 54.60: even odds that a user is in the data may become 54.60 to 1.
     Weak: δ = 1e-06 allows everything about 1 of 1,000,000 users to be shown, on average; stay far below 1/(number of
     users), at most 1e-07 here.
-    >>> weaknesses(1.0, 1e-7, expected_users=1_000_000)
+    >>> find_weaknesses(1.0, 1e-7, expected_users=1_000_000)
     []
     """
     found = (_of_epsilon(epsilon, who), _of_delta(delta, expected_users, who))
     return [each for each in found if each is not None]
 
 
-def worst(found: Sequence[Weakness]) -> Grade | None:
+def worst_grade(found: Sequence[Weakness]) -> Grade | None:
     """The grade of the whole: that of its weakest part."""
     grades = {each.grade for each in found}
     return next((grade for grade in (Grade.WORTHLESS, Grade.WEAK) if grade in grades), None)
@@ -167,12 +167,12 @@ def worst(found: Sequence[Weakness]) -> Grade | None:
 def _of_epsilon(epsilon: float, who: str) -> Weakness | None:
     if epsilon < WEAK_EPSILON:
         return None
-    allowed = f"ε = {epsilon:g} allows odds to change by a factor of {odds_factor(epsilon)}"
+    allowed = f"ε = {epsilon:g} allows odds to change by a factor of {format_odds_factor(epsilon)}"
     if epsilon >= WORTHLESS_EPSILON:
         return Weakness(Grade.WORTHLESS, f"{allowed}: PROVED, and it protects nobody.")
     return Weakness(
         Grade.WEAK,
-        f"{allowed}: even odds that {who} is in the data may become {odds_factor(epsilon)} to 1.",
+        f"{allowed}: even odds that {who} is in the data may become {format_odds_factor(epsilon)} to 1.",
     )
 
 
@@ -180,18 +180,20 @@ def _of_delta(delta: float, expected_users: int | None, who: str) -> Weakness | 
     """One sentence: that δ is worthless, or too much for so many users, or too much for anybody."""
     personal = f"δ = {_shown(delta)} allows everything about {who} to be shown with a chance of"
     if delta >= WORTHLESS_DELTA:
-        return Weakness(Grade.WORTHLESS, f"{personal} {chance(delta)}: PROVED, and no protection.")
-    if expected_users is not None and delta * expected_users > SHARE * ROUNDING:
+        return Weakness(
+            Grade.WORTHLESS, f"{personal} {format_chance(delta)}: PROVED, and no protection."
+        )
+    if expected_users is not None and delta * expected_users > MAX_EXPECTED_EXPOSED * ROUNDING:
         return Weakness(
             Grade.WEAK,
-            f"δ = {_shown(delta)} allows everything about {two_digits_up(delta * expected_users)} of"
+            f"δ = {_shown(delta)} allows everything about {format_rounded_up(delta * expected_users)} of"
             f" {expected_users:,} {'users' if who == 'a user' else 'units'} to be shown, on average; stay far below"
             f" 1/(number of users), at most"
-            f" {SHARE / expected_users:g} here.",
+            f" {MAX_EXPECTED_EXPOSED / expected_users:g} here.",
         )
     if delta >= WEAK_DELTA:
         return Weakness(
-            Grade.WEAK, f"{personal} {chance(delta)}; stay far below 1/(number of users)."
+            Grade.WEAK, f"{personal} {format_chance(delta)}; stay far below 1/(number of users)."
         )
     return None
 
@@ -201,10 +203,10 @@ def _format_limit(delta: float) -> str:
     return repr(delta) if f"{delta:g}" == "1" else f"{delta:g}"
 
 
-DETAIL = "source_weights"  # what a card calls them
-HARDLY = 0.1  # people hardly write like a source of less weight; where sources are many, of less than half its share
-MOST_NAMED = 3  # sources that people hardly write like, by name
-UNKNOWN = "Too noisy to say which public text your people write like."
+SOURCE_WEIGHTS_DETAIL = "source_weights"  # what a card calls them
+SMALL_WEIGHT = 0.1  # people hardly write like a source of less weight; where sources are many, of less than half its share
+MAX_NAMED_SOURCES = 3  # sources that people hardly write like, by name
+UNKNOWN_SOURCES = "Too noisy to say which public text your people write like."
 
 
 @dataclass(frozen=True)
@@ -213,37 +215,35 @@ class SourceWeight:
 
     name: str
     weight: float
-    deviation: float
+    std: float
 
     @property
     def is_above_noise(self) -> bool:
         """Whether the weight is well above its noise."""
-        return self.deviation < self.weight / 3
+        return self.std < self.weight / 3
 
     def is_small(self, limit: float) -> bool:
         """Whether the weight is below the limit, and surely not far above it."""
-        return self.weight < limit and self.weight + 2 * self.deviation <= 2 * limit
+        return self.weight < limit and self.weight + 2 * self.std <= 2 * limit
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float]:
         """Two standard deviations to each side, as far as weights go."""
-        return max(self.weight - 2 * self.deviation, 0.0), min(
-            self.weight + 2 * self.deviation, 1.0
-        )
+        return max(self.weight - 2 * self.std, 0.0), min(self.weight + 2 * self.std, 1.0)
 
     @property
-    def shown(self) -> str:
+    def percent_text(self) -> str:
         """The weight with two standard deviations, in percent.
 
         >>> SourceWeight("reviews", 0.604, 0.007).shown, SourceWeight("wiki", 0.002, 0.0001).shown
         ('60% ± 1', '0% ± 1')
         """
-        return f"{100 * self.weight:.0f}% ± {min(max(round(200 * self.deviation), 1), 100)}"
+        return f"{100 * self.weight:.0f}% ± {min(max(round(200 * self.std), 1), 100)}"
 
 
-def source_weights(details: Mapping[str, Any]) -> dict[int, list[SourceWeight]]:
+def read_source_weights(details: Mapping[str, Any]) -> dict[int, list[SourceWeight]]:
     """The sources of each order, short ones first, the heaviest source first; nothing where there is one source."""
-    told = details.get(DETAIL, {})
+    told = details.get(SOURCE_WEIGHTS_DETAIL, {})
     return {order: _heaviest_first(told[str(order)]) for order in sorted(map(int, told))}
 
 
@@ -251,10 +251,10 @@ def sources_sentence(details: Mapping[str, Any]) -> str | None:
     """What the weights of the longest n-grams say; None where there is one source.
 
     >>> found = {"wiki": (0.06, 0.004), "reviews": (0.6, 0.007), "talk": (0.34, 0.007)}
-    >>> sources_sentence({DETAIL: {"3": {name: {"weight": w, "deviation": d} for name, (w, d) in found.items()}}})
+    >>> sources_sentence({SOURCE_WEIGHTS_DETAIL: {"3": {name: {"weight": w, "deviation": d} for name, (w, d) in found.items()}}})
     'Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%).'
     """
-    by_order = source_weights(details)
+    by_order = read_source_weights(details)
     return _sentence(by_order[max(by_order)]) if by_order else None
 
 
@@ -267,13 +267,13 @@ def _heaviest_first(told: Mapping[str, Mapping[str, float]]) -> list[SourceWeigh
 
 
 def _sentence(sources: Sequence[SourceWeight]) -> str:
-    limit = min(HARDLY, 1 / (2 * len(sources)))
+    limit = min(SMALL_WEIGHT, 1 / (2 * len(sources)))
     like = [source for source in sources if source.weight >= limit and source.is_above_noise]
     small = [source for source in sources if source.is_small(limit)]
     unsure = [source for source in sources if source not in like and source not in small]
     if not like and not small:
-        return UNKNOWN
-    likes = listed([f"{source.name} ({source.shown})" for source in like])
+        return UNKNOWN_SOURCES
+    likes = join_words([f"{source.name} ({source.percent_text})" for source in like])
     said = f"Your people write like {likes}" if like else "Your people"
     if small:
         said += f", hardly like {_small(small)}" if like else f" hardly write like {_small(small)}"
@@ -283,20 +283,20 @@ def _sentence(sources: Sequence[SourceWeight]) -> str:
 def _unsure(sources: Sequence[SourceWeight], sure: Sequence[SourceWeight]) -> str:
     """What is known of them together, which is what the others leave: sources that are alike hide one another."""
     names, together = (
-        listed([source.name for source in sources]),
+        join_words([source.name for source in sources]),
         sum(source.weight for source in sources),
     )
-    if len(sources) > 1 and sum(source.deviation for source in sure) < together / 3:
+    if len(sources) > 1 and sum(source.std for source in sure) < together / 3:
         return f"Too noisy to tell {names} apart ({_percent(together)} together)."
     return f"Too noisy to say about {names}."
 
 
 def _small(sources: Sequence[SourceWeight]) -> str:
-    if len(sources) > MOST_NAMED:
+    if len(sources) > MAX_NAMED_SOURCES:
         return (
             f"{len(sources)} others ({_percent(sum(source.weight for source in sources))} together)"
         )
-    return listed([f"{source.name} ({_percent(source.weight)})" for source in sources])
+    return join_words([f"{source.name} ({_percent(source.weight)})" for source in sources])
 
 
 def _percent(weight: float) -> str:
@@ -304,10 +304,10 @@ def _percent(weight: float) -> str:
     return "<1%" if 0 < weight < 0.005 else f"{100 * weight:.0f}%"
 
 
-def listed(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Words as people list them.
 
-    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+    >>> join_words(["a"]), join_words(["a", "b"]), join_words(["a", "b", "c"])
     ('a', 'a and b', 'a, b and c')
     """
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
@@ -328,7 +328,7 @@ class NormBin:
     clipped: bool
 
 
-def users_doubt(card: "Card") -> float:
+def norm_histogram_noise_std(card: "Card") -> float:
     """The standard deviation of the number of users in a bin; 0 where none were counted."""
     if "users_noise" in card.details:
         return float(card.details["users_noise"])
@@ -337,12 +337,12 @@ def users_doubt(card: "Card") -> float:
     return float(card.details.get("histogram_multiplier", 0.0))
 
 
-def norm_bins(card: "Card") -> list[NormBin]:
+def norm_histogram(card: "Card") -> list[NormBin]:
     """The bins between the first and the last with users in them; none where the clip norm was given."""
     edges, users = card.details.get("norm_edges", []), card.details.get("noisy_users_by_norm", [])
     if not edges:
         return []
-    limit, noise = card.details["clip_norm_used"], 3 * users_doubt(card)
+    limit, noise = card.details["clip_norm_used"], 3 * norm_histogram_noise_std(card)
     lows, highs = [0.0, *edges], [*edges, float("inf")]
     bins = [
         NormBin(low, high, number, clipped=low >= limit)
@@ -365,19 +365,21 @@ LATER = (
     "distribution",
 )
 # Details that say something without the source code, and what a person calls them.
-TOLD = {
+SHOWN_DETAILS = {
     "model": "model",
     "clip_norm_used": "clip norm",
     "slope": "slope",
     "rho": "ρ",
     "threshold": "threshold",
 }
-LONGEST_LIST = 10  # that a person is shown; card.json has all
-REVIEWED = (
+MAX_LIST_LENGTH = 10  # that a person is shown; card.json has all
+REVIEWED_DETAIL = (
     "reviewed"  # of the details of a discovery: whether a person has decided about each string
 )
-SINCE = "segments_since"  # of the details: which segments are new since the release before, and which are gone
-DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
+SEGMENT_CHANGES_DETAIL = "segments_since"  # of the details: which segments are new since the release before, and which are gone
+DRIFT_DETAIL = (
+    "drift"  # of the details: how far people have moved since the release before, by order
+)
 NOBODY = "nobody for certain"
 SEQUENTIAL = (
     "with other releases about the same people, ε and δ add up, or less: see docs/ledger.md"
@@ -447,16 +449,22 @@ class Card:
         """Everything published that it was made from: sources and discoveries of its vocabulary, earlier releases."""
         links = () if self.chain is None else Chain.from_json(self.chain).links
         before = (
-            Ingredient(link.name, own.guarantee, own.epsilon, own.delta, own.unit, *own.charged)
+            Ingredient(
+                link.name, own.guarantee, own.epsilon, own.delta, own.unit, *own.ledger_entry
+            )
             for link in links
             for own in [link.commitment]
         )
         return unique_ingredients(
-            [*made_from(self.vocabulary), *made_from(self.inferred or {}), *before]
+            [
+                *ingredients_from_card(self.vocabulary),
+                *ingredients_from_card(self.inferred or {}),
+                *before,
+            ]
         )
 
     @property
-    def ingredients_of_vocabulary(self) -> tuple[Ingredient, ...]:
+    def vocabulary_ingredients(self) -> tuple[Ingredient, ...]:
         """Releases and models that its vocabulary was made from: neither discoveries nor the releases it follows."""
         return ingredients_from_json(self.vocabulary.get(MADE_FROM, []))
 
@@ -464,7 +472,7 @@ class Card:
     def discoveries(self) -> tuple[DiscoveryClaim, ...]:
         """Every discovery whose n-grams are in its vocabulary, or in that of the measurements it was inferred from."""
         described = (self.vocabulary, self.inferred or {})
-        return union_of_claims(
+        return merge_claims(
             [DiscoveryClaim(**claim) for claim in one.get("discoveries", [])] for one in described
         )
 
@@ -473,37 +481,37 @@ class Card:
         """Who, and only where it is proved."""
         if self.guarantee is not Guarantee.PROVED:
             return NOBODY
-        return f"{self.unit_shown} (neighbours: add or remove one {'user' if self.is_person else 'unit'})"
+        return f"{self.unit_text} (neighbours: add or remove one {'user' if self.is_person else 'unit'})"
 
     @property
     def is_person(self) -> bool:
         """Whether one unit of privacy is all of a person's text, if the person has one id."""
-        return is_person(self.unit_shown)
+        return is_person(self.unit_text)
 
     @property
     def promise_sentence(self) -> str:
         """What the guarantee is, in a sentence that names the unit."""
         if self.guarantee is not Guarantee.PROVED:
             return self.statement
-        return f"{self.statement} It is for adding or removing one unit: {self.unit_shown}."
+        return f"{self.statement} It is for adding or removing one unit: {self.unit_text}."
 
     @property
-    def unit_shown(self) -> str:
+    def unit_text(self) -> str:
         """What one id of the user column stands for, as it was said; else all that it has there."""
         return self.unit or DEFAULT_UNIT
 
     @property
-    def person(self) -> str | None:
+    def person_sentence(self) -> str | None:
         """What ε and δ mean for a person, by what the unit is; with a ledger, those of all its releases together."""
         if self.guarantee is not Guarantee.PROVED or self.epsilon is None:
             return None
         if not self.ledger or "epsilon" not in self.ledger:
-            return promise(self.unit_shown, self.epsilon, self.delta or 0.0)
+            return promise(self.unit_text, self.epsilon, self.delta or 0.0)
         subject = "Everything charged to its ledger together"
-        return promise(self.unit_shown, self.ledger["epsilon"], self.ledger["delta"], subject)
+        return promise(self.unit_text, self.ledger["epsilon"], self.ledger["delta"], subject)
 
     @property
-    def composition(self) -> str:
+    def composition_sentence(self) -> str:
         """How it adds up with other releases about the same people."""
         return SEQUENTIAL if self.guarantee is Guarantee.PROVED else "with nothing: no bound holds"
 
@@ -515,7 +523,7 @@ class Card:
         """
         if self.epsilon is None:
             return f"no ε ({self.guarantee.name})"
-        unit = "" if self.is_person else f" for {self.unit_shown}"
+        unit = "" if self.is_person else f" for {self.unit_text}"
         return f"ε = {_shown(self.epsilon)}, δ = {_shown(self.delta)}{unit} ({self.label})"
 
     @property
@@ -528,13 +536,13 @@ class Card:
         """Why a promise that holds protects little; from ε, δ and the public bound on users alone."""
         if self.guarantee is not Guarantee.PROVED or self.epsilon is None:
             return []
-        who = "a user" if self.is_person else f"one unit ({self.unit_shown})"
-        return weaknesses(self.epsilon, self.delta or 0.0, self.expected_users, who=who)
+        who = "a user" if self.is_person else f"one unit ({self.unit_text})"
+        return find_weaknesses(self.epsilon, self.delta or 0.0, self.expected_users, who=who)
 
     @property
     def grade(self) -> Grade | None:
         """None: a usual promise, or one that is not proved."""
-        return worst(self.weaknesses)
+        return worst_grade(self.weaknesses)
 
     @property
     def warnings(self) -> list[str]:
@@ -542,20 +550,20 @@ class Card:
         return [str(weakness) for weakness in self.weaknesses]
 
     @property
-    def sources(self) -> str | None:
+    def sources_sentence(self) -> str | None:
         """Which public text people write like, in a sentence; None where there is one source."""
         return sources_sentence(self.details)
 
     @property
-    def discovered(self) -> str | None:
+    def discoveries_sentence(self) -> str | None:
         """What people's own text added to the vocabulary, and what that cost them; None where all of it is public."""
-        return extended_by(self.vocabulary)
+        return discoveries_sentence(self.vocabulary)
 
     @property
     def is_unreviewed(self) -> bool:
         """Whether it publishes discovered strings that nobody has decided about (`bayesgram review`)."""
-        if self.mechanism == DISCOVERY:
-            return not self.details.get(REVIEWED, False)
+        if self.mechanism == DISCOVERY_MECHANISM:
+            return not self.details.get(REVIEWED_DETAIL, False)
         return any(not claim.reviewed for claim in self.discoveries)
 
     @property
@@ -572,9 +580,9 @@ class Card:
         return self.answers or self.measured_hash
 
     @property
-    def charged(self) -> tuple[str | None, int | None]:
+    def ledger_entry(self) -> tuple[str | None, int | None]:
         """The identity of the ledger that was charged, and the number of its entry."""
-        return self.commitment.charged
+        return self.commitment.ledger_entry
 
     @property
     def commitment(self) -> Commitment:
@@ -591,12 +599,12 @@ class Card:
         )
 
     @property
-    def follows(self) -> str | None:
+    def chain_sentence(self) -> str | None:
         """The releases before this one, and what is known of all together; None where it follows none."""
         if self.chain is None:
             return None
-        sentence = Chain.from_json(self.chain).sentence(self.commitment)
-        others = ", ".join(map(str, self.ingredients_of_vocabulary))
+        sentence = Chain.from_json(self.chain).describe(self.commitment)
+        others = ", ".join(map(str, self.vocabulary_ingredients))
         return (
             f"{sentence} What its vocabulary was made from is not counted: {others}."
             if others
@@ -604,7 +612,7 @@ class Card:
         )
 
     @property
-    def inferred_again(self) -> str | None:
+    def reinference_sentence(self) -> str | None:
         """Whose measurements it was inferred from with other public text, in a sentence; None where from its own."""
         if self.inferred is None:
             return None
@@ -616,15 +624,15 @@ class Card:
     @property
     def vocabulary_sentence(self) -> str:
         """How many n-grams there are, and where they are from."""
-        found = self.discovered
+        found = self.discoveries_sentence
         return (
-            f"{self.counted}: public text, and {found}"
+            f"{self.size_text}: public text, and {found}"
             if found
-            else f"{self.counted}, stated to be public"
+            else f"{self.size_text}, stated to be public"
         )
 
     @property
-    def counted(self) -> str:
+    def size_text(self) -> str:
         """How many n-grams there are, and of which orders."""
         return f"{self.vocabulary['size']:,} n-grams of order {self._orders}"
 
@@ -638,7 +646,7 @@ class Card:
             [*self.segment["names"], *([OTHER] if self.segment["other"] else [])],
         )
         who = "all people" if name == ALL else f"{self.segment['by']} = {name}"
-        since = self.details.get(SINCE, {})
+        since = self.details.get(SEGMENT_CHANGES_DETAIL, {})
         moved = "".join(
             f"; {what} since the release before: {format_names(those)}"
             for what, those in since.items()
@@ -651,11 +659,15 @@ class Card:
         return ", ".join(map(str, self.vocabulary.get("orders", [self.vocabulary["order"]])))
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def summary_lines(self) -> list[tuple[str, str]]:
         """What a person can use, a line each; `to_json` has everything."""
         settings = _listed(self.settings)
         details = _listed(
-            {said: self.details[name] for name, said in TOLD.items() if name in self.details}
+            {
+                said: self.details[name]
+                for name, said in SHOWN_DETAILS.items()
+                if name in self.details
+            }
         )
         lines = [
             ("Mechanism", f"{self.mechanism} ({settings})" if settings else self.mechanism),
@@ -664,13 +676,13 @@ class Card:
             ("Claims", self.claim),
             *(("Warning", warning) for warning in self.warnings),
             ("Protects", self.protects),
-            ("A person", self.person or "" if self.unit or self.ledger else ""),
-            ("Composes", self.composition),
+            ("A person", self.person_sentence or "" if self.unit or self.ledger else ""),
+            ("Composes", self.composition_sentence),
             ("Vocabulary", self.vocabulary_sentence),
-            ("Made from", ", ".join(map(str, self.ingredients_of_vocabulary))),
-            ("Sources", self.sources or ""),
-            ("Inferred", self.inferred_again or ""),
-            ("Chain", self.follows or ""),
+            ("Made from", ", ".join(map(str, self.vocabulary_ingredients))),
+            ("Sources", self.sources_sentence or ""),
+            ("Inferred", self.reinference_sentence or ""),
+            ("Chain", self.chain_sentence or ""),
             ("Segment", self.segment_sentence or ""),
             (
                 "Ledger",
@@ -681,42 +693,46 @@ class Card:
         return [(name, line) for name, line in lines if line]
 
     def __str__(self) -> str:
-        return "\n".join(f"{name + ':':<12}{line}" for name, line in self.told)
+        return "\n".join(f"{name + ':':<12}{line}" for name, line in self.summary_lines)
 
     def __repr__(self) -> str:
         return f"Card({self.mechanism}, {self.claim})"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return html(repr(self), self.told)
+        return html(repr(self), self.summary_lines)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for card.json, with what they mean."""
         meaning: dict[str, Any] = {
             "promise": self.promise_sentence,
             "protects": self.protects,
-            "person": self.person,
+            "person": self.person_sentence,
         }
         meaning |= {
-            "composition": self.composition,
-            "follows": self.follows,
-            "assumes": list(self.assumes),
+            "composition": self.composition_sentence,
+            "follows": self.chain_sentence,
+            "assumes": list(self.assumptions),
         }
         meaning |= {
             "made_from": [str(each) for each in self.ingredients],
             "warnings": self.warnings,
         }
-        chain = None if self.chain is None else Chain.from_json(self.chain).sealed(self.commitment)
+        chain = (
+            None
+            if self.chain is None
+            else Chain.from_json(self.chain).to_card_json(self.commitment)
+        )
         return {**asdict(self), "chain": chain, "guarantee": self.guarantee.name, **meaning}
 
     @property
-    def assumes(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[str, ...]:
         """What the guarantee needs from the curator."""
         if self.guarantee is not Guarantee.PROVED:
             return ()
-        ids = ONE_ID if self.is_person else f"one user id is one unit: {self.unit_shown}"
+        ids = ONE_ID if self.is_person else f"one user id is one unit: {self.unit_text}"
         before = () if self.chain is None else (PUBLISHED,)
-        return (ids, SMALL_DELTA, CHOSEN + EXCEPT if self.discovered else CHOSEN, *before)
+        return (ids, SMALL_DELTA, CHOSEN + EXCEPT if self.discoveries_sentence else CHOSEN, *before)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":
@@ -730,7 +746,7 @@ class Card:
 
 def _check_numbers(values: dict[str, Any]) -> None:
     """Refuse a card from which nothing can be concluded."""
-    for name, most in (("epsilon", MAX_EPSILON), ("delta", 1.0), ("expected_users", MOST_USERS)):
+    for name, most in (("epsilon", MAX_EPSILON), ("delta", 1.0), ("expected_users", MAX_USERS)):
         value = values[name]
         if value is not None and (type(value) not in {int, float} or not 0 <= value <= most):
             raise ValueError(f"{name} is not a number that a card has")
@@ -744,7 +760,7 @@ def _listed(values: dict[str, Any]) -> str:
 
 
 def _is_long(value: object) -> bool:
-    return isinstance(value, list) and len(value) > LONGEST_LIST
+    return isinstance(value, list) and len(value) > MAX_LIST_LENGTH
 
 
 def _shown(value: object) -> object:
@@ -761,7 +777,7 @@ _LONGEST_NAME = 32  # of a source
 _BOUNDS = ("clip_norm", "max_count", "max_total")  # settings that the report shows as numbers
 
 
-def check_values(values: Mapping[str, Any]) -> None:
+def check_card_values(values: Mapping[str, Any]) -> None:
     """A ValueError, or a KeyError, if something is missing or of another kind."""
     settings, details, vocabulary, ledger = (
         values.get(name) for name in ("settings", "details", "vocabulary", "ledger")
@@ -820,7 +836,7 @@ def _is_vocabulary(told: dict[str, Any]) -> bool:
     texts = [told.get("tokenizer"), told.get("fingerprint")]
     if not all(type(number) is int and number >= 0 for number in whole):
         return False
-    return all(isinstance(each, str) for each in texts) and are_described(told)
+    return all(isinstance(each, str) for each in texts) and has_valid_provenance(told)
 
 
 def _is_chain(told: object) -> bool:
@@ -844,7 +860,7 @@ def _is_inferred(told: object) -> bool:
         return False
     if not all(type(number) is int and number >= 0 for number in numbers):
         return False
-    made_from(told)
+    ingredients_from_card(told)
     return True
 
 
@@ -870,7 +886,7 @@ def _is_segment(told: object) -> bool:
 
 def _has_segments_since(details: dict[str, Any]) -> bool:
     """Which segments are new and which are gone, where a list has changed."""
-    since = details.get(SINCE, {})
+    since = details.get(SEGMENT_CHANGES_DETAIL, {})
     lists = since.values() if isinstance(since, dict) and set(since) <= {"new", "gone"} else [None]
     return all(isinstance(names, list) and all(map(_is_printable, names)) for names in lists)
 

@@ -20,10 +20,10 @@ from typing import Any
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, digits_up
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import DEFAULT_UNIT, is_person, is_same_unit
-from bayesgram.releases.provenance import DiscoveryClaim, union_of_claims
+from bayesgram.releases.provenance import DiscoveryClaim, merge_claims
 
-MOST_LINKS = 10_000
-ROUNDED_UP = 1 + 1e-6  # what an ε is shown by: more than rounding loses
+MAX_LINKS = 10_000
+EPSILON_ROUNDING = 1 + 1e-6  # what an ε is shown by: more than rounding loses
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Commitment:
         return cls(**{**values, "discoveries": discoveries})
 
     @property
-    def charged(self) -> tuple[str | None, int | None]:
+    def ledger_entry(self) -> tuple[str | None, int | None]:
         """The identity of the ledger that was charged, and the number of its entry."""
         return (
             (None, None)
@@ -79,11 +79,11 @@ class Commitment:
         )
 
     @property
-    def ledger_identity(self) -> str | None:
+    def ledger_id(self) -> str | None:
         """Which ledger was charged."""
-        return self.charged[0]
+        return self.ledger_entry[0]
 
-    def hash_after(self, before: str) -> str:
+    def chained_hash(self, before: str) -> str:
         """SHA-256 of this, and of the hash before it; "" is before the first."""
         return hashlib.sha256(
             json.dumps([before, asdict(self)], sort_keys=True).encode()
@@ -130,7 +130,7 @@ class Chain:
     links: tuple[Link, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.links) <= MOST_LINKS:
+        if not 1 <= len(self.links) <= MAX_LINKS:
             raise ValueError("a chain has links")
 
     @classmethod
@@ -142,37 +142,37 @@ class Chain:
         """For a card in memory."""
         return {"links": [link.to_json() for link in self.links]}
 
-    def sealed(self, own: Commitment) -> dict[str, Any]:
+    def to_card_json(self, own: Commitment) -> dict[str, Any]:
         """For card.json: with a hash that covers the links and what this release says of itself."""
-        return {**self.to_json(), "hash": own.hash_after(self.links[-1].hash)}
+        return {**self.to_json(), "hash": own.chained_hash(self.links[-1].hash)}
 
-    def and_then(self, name: str, own: Commitment) -> "Chain":
+    def append(self, name: str, own: Commitment) -> "Chain":
         """The chain of a release that follows this one."""
-        return Chain((*self.links, Link(name, own, own.hash_after(self.links[-1].hash))))
+        return Chain((*self.links, Link(name, own, own.chained_hash(self.links[-1].hash))))
 
-    def holds(self, own: Commitment, stated: object) -> bool:
+    def is_valid(self, own: Commitment, stated: object) -> bool:
         """Whether every hash is that of its link and all before, and `stated` that of the release itself."""
         before = ""
         for link in self.links:
-            if link.hash != link.commitment.hash_after(before):
+            if link.hash != link.commitment.chained_hash(before):
                 return False
             before = link.hash
-        return stated == own.hash_after(before)
+        return stated == own.chained_hash(before)
 
-    def sentence(self, own: Commitment) -> str:
+    def describe(self, own: Commitment) -> str:
         """Which releases it follows, and what is promised or known of all of them together."""
         last = self.links[-1].name
         number = len(self.links)
         named = last if number == 1 else f"{number} releases, the last of them {last}"
-        return f"follows {named}. {together([*(link.commitment for link in self.links), own])}"
+        return f"follows {named}. {describe_composition([*(link.commitment for link in self.links), own])}"
 
 
-def first_link(name: str, own: Commitment) -> Chain:
+def start_chain(name: str, own: Commitment) -> Chain:
     """The chain of a release that follows one which follows none."""
-    return Chain((Link(name, own, own.hash_after("")),))
+    return Chain((Link(name, own, own.chained_hash("")),))
 
 
-def together(releases: Sequence[Commitment]) -> str:
+def describe_composition(releases: Sequence[Commitment]) -> str:
     """Say what is promised of releases that follow one another, discoveries included, or what they have spent.
 
     Args:
@@ -183,7 +183,7 @@ def together(releases: Sequence[Commitment]) -> str:
         as information. Both name the unit.
 
     >>> week = Commitment(0.1, 1e-7, "PROVED", seeded=False, measured="")
-    >>> print(together([week, week]))
+    >>> print(describe_composition([week, week]))
     Not a promise: the 2 releases have spent ε = 0.1442 at δ = 1e-07 so far, for everything one user wrote in these
     data. Only a budget that a ledger fixes before the first release can be promised.
 
@@ -202,7 +202,7 @@ def together(releases: Sequence[Commitment]) -> str:
             f"Everything charged to the ledger of {ledger['population']!r}, these {what} included, stays within ε ="
             f" {ledger['epsilon']:g}, δ = {ledger['delta']:g} (PROVED) for {unit}, whenever the curator stops."
         )
-    epsilon, delta = spent(releases)
+    epsilon, delta = composed_spend(releases)
     if math.isinf(epsilon):
         so_far = f"what the {what} have spent together is not known"
     else:
@@ -211,7 +211,7 @@ def together(releases: Sequence[Commitment]) -> str:
     return f"Not a promise: {so_far}. Only a budget that a ledger fixes before the first release can be promised."
 
 
-def spent(releases: Sequence[Commitment]) -> tuple[float, float]:
+def composed_spend(releases: Sequence[Commitment]) -> tuple[float, float]:
     """What releases of Gaussian noise, and the discoveries behind them, have spent so far: (ε, δ), rounded up.
 
     The μ² of all noise is added up, and ε is that of the largest δ. Each discovery may also fail, with a probability
@@ -228,23 +228,23 @@ def spent(releases: Sequence[Commitment]) -> tuple[float, float]:
     if any(delta <= 0 for _, delta in claims):
         return math.inf, 0.0
     largest_delta = max(delta for _, delta in claims)
-    epsilon = composed_epsilon([_spend(*claim) for claim in claims], largest_delta) * ROUNDED_UP
+    epsilon = (
+        composed_epsilon([_spend(*claim) for claim in claims], largest_delta) * EPSILON_ROUNDING
+    )
     return epsilon, math.fsum([largest_delta, *(claim.delta for claim in discoveries)])
 
 
 def _all_discoveries(releases: Sequence[Commitment]) -> tuple[DiscoveryClaim, ...]:
     """The discoveries of all releases, each once: later releases go on with what was discovered before."""
-    return union_of_claims(release.discoveries for release in releases)
+    return merge_claims(release.discoveries for release in releases)
 
 
 def _common_ledger(
     releases: Sequence[Commitment], discoveries: Sequence[DiscoveryClaim]
 ) -> dict[str, Any] | None:
     """The ledger that all releases and discoveries were charged to, as the last card describes it."""
-    own = releases[-1].ledger_identity
-    charged = [release.ledger_identity for release in releases] + [
-        claim.ledger for claim in discoveries
-    ]
+    own = releases[-1].ledger_id
+    charged = [release.ledger_id for release in releases] + [claim.ledger for claim in discoveries]
     return (
         releases[-1].ledger
         if own is not None and all(ledger == own for ledger in charged)

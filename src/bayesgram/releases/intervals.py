@@ -11,48 +11,51 @@ import numpy as np
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.releases.release import Release
 
-FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)
-WIDTH = 2.0  # standard deviations
+ACCURACY_FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)
+INTERVAL_STDS = 2.0  # standard deviations
 
 
 @dataclass(frozen=True)
-class Known:
+class AccuracyShare:
     """How much is known within a factor."""
 
     factor: float
-    ngrams: float  # share of the n-grams
-    mass: float  # share of what people write: the probability of those n-grams
+    ngram_share: float  # share of the n-grams
+    mass_share: float  # share of what people write: the probability of those n-grams
 
 
-def interval(release: Release, row: int) -> tuple[float, float] | None:
+def probability_interval(release: Release, row: int) -> tuple[float, float] | None:
     """From where to where an n-gram's probability lies; None where the mechanism doesn't say."""
-    if release.deviations is None:
+    if release.probability_std is None:
         return None
-    middle, reach = float(release.probabilities[row]), WIDTH * float(release.deviations[row])
+    middle, reach = (
+        float(release.probabilities[row]),
+        INTERVAL_STDS * float(release.probability_std[row]),
+    )
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 
-def intervals(release: Release, rows: Integers) -> tuple[Floats, Floats] | None:
+def probability_intervals(release: Release, rows: Integers) -> tuple[Floats, Floats] | None:
     """The same of many n-grams at once: all lower ends, all upper ends."""
-    if release.deviations is None:
+    if release.probability_std is None:
         return None
-    middle, reach = release.probabilities[rows], WIDTH * release.deviations[rows]
+    middle, reach = release.probabilities[rows], INTERVAL_STDS * release.probability_std[rows]
     return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
 
 
-def known_within(release: Release, rows: Bools) -> list[Known]:
+def accuracy_shares(release: Release, rows: Bools) -> list[AccuracyShare]:
     """Among these n-grams (of one order), those whose whole interval lies between p/factor and p·factor."""
-    if release.deviations is None:
+    if release.probability_std is None:
         return []
-    probabilities, deviations = release.probabilities[rows], release.deviations[rows]
-    return [known(factor, probabilities, deviations) for factor in FACTORS]
+    probabilities, deviations = release.probabilities[rows], release.probability_std[rows]
+    return [accuracy_share(factor, probabilities, deviations) for factor in ACCURACY_FACTORS]
 
 
-def known(factor: float, probabilities: Floats, deviations: Floats) -> Known:
+def accuracy_share(factor: float, probabilities: Floats, deviations: Floats) -> AccuracyShare:
     """How much of these n-grams is known within a factor."""
     sure = (
-        WIDTH * deviations <= (1 - 1 / factor) * probabilities
+        INTERVAL_STDS * deviations <= (1 - 1 / factor) * probabilities
     )  # the lower side is the narrower one
-    return Known(
+    return AccuracyShare(
         factor, float(np.mean(sure)), float(probabilities[sure].sum()) / float(probabilities.sum())
     )

@@ -24,35 +24,37 @@ from bayesgram.arrays import Bools, Floats, Ids
 from bayesgram.io.formats import read_parquet_table
 from bayesgram.text.tokenizer import buffers
 
-FILE = "measured.parquet"
-NGRAM, WORD, TOTAL, LOST_WORD, LOST_TOTAL = KINDS = (
+MEASUREMENTS_FILE = "measured.parquet"
+NGRAM, WORD, TOTAL, CLIPPED_WORD, CLIPPED_TOTAL = KINDS = (
     "ngram",
     "word",
     "total",
     "lost word",
     "lost total",
 )
-CARRIED = ("carried_count", "carried_noise")
-METADATA = "bayesgram.clipping"
-MOST_ORDERS = 6
-LARGEST = 1e300
-ROUNDING = 1e-9  # that sums of parts may exceed 1 by
+CARRIED_COLUMNS = ("carried_count", "carried_noise")
+CLIPPING_KEY = "bayesgram.clipping"
+MAX_ORDER = 6
+MAX_MAGNITUDE = 1e300
+ROUNDING_TOLERANCE = 1e-9  # that sums of parts may exceed 1 by
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class MeasurementBlock:
     """Measurements of one kind and order."""
 
     kind: str
     order: int
     texts: pa.LargeStringArray
     counts: Floats
-    noise: Floats
-    left: Floats | None = None  # the part of each that clipping leaves, where it is known
+    noise_std: Floats
+    unclipped_share: Floats | None = (
+        None  # the part of each that clipping leaves, where it is known
+    )
     carried: tuple[Floats, Floats] | None = None  # counts and noise, together with earlier releases
 
     @classmethod
-    def single(cls, kind: str, order: int, count: float, noise: float) -> "Block":
+    def from_total(cls, kind: str, order: int, count: float, noise: float) -> "MeasurementBlock":
         """A total."""
         return cls(
             kind, order, pa.array([""], pa.large_string()), np.array([count]), np.array([noise])
@@ -67,8 +69,8 @@ class Measurements:
     orders: Ids
     texts: pa.LargeStringArray
     counts: Floats
-    noise: Floats
-    left: Floats | None = None  # 1 for what is no n-gram
+    noise_std: Floats
+    unclipped_share: Floats | None = None  # 1 for what is no n-gram
     clipping: tuple[float, float] | None = (
         None  # what it takes of all text, and how unevenly; None: not measured
     )
@@ -81,8 +83,8 @@ class Measurements:
             raise ValueError("measurements: not what a release has")
 
     @classmethod
-    def of_blocks(
-        cls, blocks: Sequence[Block], clipping: tuple[float, float] | None = None
+    def from_blocks(
+        cls, blocks: Sequence[MeasurementBlock], clipping: tuple[float, float] | None = None
     ) -> "Measurements":
         """Blocks one after the other."""
         sizes = [block.counts.size for block in blocks]
@@ -90,15 +92,18 @@ class Measurements:
         orders = np.repeat(np.array([block.order for block in blocks], np.int32), sizes)
         counts, noise = (
             np.concatenate([getattr(block, name) for block in blocks])
-            for name in ("counts", "noise")
+            for name in ("counts", "noise_std")
         )
         left = carried = None
-        if any(block.left is not None for block in blocks):
+        if any(block.unclipped_share is not None for block in blocks):
             left = np.concatenate(
-                [np.ones(b.counts.size) if b.left is None else b.left for b in blocks]
+                [
+                    np.ones(b.counts.size) if b.unclipped_share is None else b.unclipped_share
+                    for b in blocks
+                ]
             )
         if any(block.carried is not None for block in blocks):
-            pairs = [block.carried or (block.counts, block.noise) for block in blocks]
+            pairs = [block.carried or (block.counts, block.noise_std) for block in blocks]
             carried = (
                 np.concatenate([count for count, _ in pairs]),
                 np.concatenate([doubt for _, doubt in pairs]),
@@ -106,17 +111,19 @@ class Measurements:
         texts = pa.concat_arrays([block.texts for block in blocks])
         return cls(kinds, orders, texts, counts, noise, left, clipping, carried)
 
-    def block(self, kind: str, order: int) -> Block | None:
+    def block(self, kind: str, order: int) -> MeasurementBlock | None:
         """The measurements of one kind and order, in the order of the file; None where there are none."""
         rows = self._rows(kind, order)
         if not rows.any():
             return None
         texts, left = (
             self.texts.filter(pa.array(rows)),
-            None if self.left is None else self.left[rows],
+            None if self.unclipped_share is None else self.unclipped_share[rows],
         )
         carried = None if self.carried is None else (self.carried[0][rows], self.carried[1][rows])
-        return Block(kind, order, texts, self.counts[rows], self.noise[rows], left, carried)
+        return MeasurementBlock(
+            kind, order, texts, self.counts[rows], self.noise_std[rows], left, carried
+        )
 
     def ngrams(self, order: int) -> tuple[pa.LargeStringArray, Floats, Floats]:
         """N-grams of an order, their noisy counts, and the standard deviations of these."""
@@ -124,21 +131,21 @@ class Measurements:
         return (
             (self.texts[:0], np.zeros(0), np.zeros(0))
             if found is None
-            else (found.texts, found.counts, found.noise)
+            else (found.texts, found.counts, found.noise_std)
         )
 
     def total(self, order: int) -> tuple[float, float]:
         """All n-grams of an order together, and the noise of that; added up where it was not asked."""
         found = self.block(TOTAL, order)
         if found is not None:
-            return float(found.counts[0]), float(found.noise[0])
+            return float(found.counts[0]), float(found.noise_std[0])
         _, counts, noise = self.ngrams(order)
         return float(counts.sum()), float(np.linalg.norm(noise))
 
     @cached_property
     def ngram_orders(self) -> list[int]:
         """Of which there are n-grams, the shortest first."""
-        return sorted(set(self.orders[self.is_kind(NGRAM)].tolist()))
+        return sorted(set(self.orders[self.kind_mask(NGRAM)].tolist()))
 
     @cached_property
     def digest(self) -> str:
@@ -150,19 +157,19 @@ class Measurements:
         made.update(data[offsets[0] : offsets[-1]].tobytes())
         for values in (
             self.counts,
-            self.noise,
-            np.zeros(0) if self.left is None else self.left,
+            self.noise_std,
+            np.zeros(0) if self.unclipped_share is None else self.unclipped_share,
             *(self.carried or ()),
         ):
             made.update(values.astype("<f8").tobytes())
         return made.hexdigest()
 
     @property
-    def described(self) -> dict[str, Any]:
+    def card_details(self) -> dict[str, Any]:
         """What a card says of them."""
-        numbers = {kind: int(self.is_kind(kind).sum()) for kind in KINDS}
+        numbers = {kind: int(self.kind_mask(kind).sum()) for kind in KINDS}
         rows = {kind: number for kind, number in numbers.items() if number}
-        return {"file": FILE, "rows": rows, "sha256": self.digest}
+        return {"file": MEASUREMENTS_FILE, "rows": rows, "sha256": self.digest}
 
     def save(self, folder: Path) -> None:
         """Write measured.parquet into a folder."""
@@ -172,30 +179,34 @@ class Measurements:
             "order": self.orders,
             "text": self.texts,
             "count": self.counts,
-            "noise": self.noise,
+            "noise": self.noise_std,
         }
-        if self.left is not None:
-            columns["left"] = self.left
+        if self.unclipped_share is not None:
+            columns["left"] = self.unclipped_share
         if self.carried is not None:
-            columns |= dict(zip(CARRIED, self.carried, strict=True))
-        table = pa.table(columns).replace_schema_metadata({METADATA: json.dumps(self.clipping)})
-        pq.write_table(table, folder / FILE, compression="zstd")
+            columns |= dict(zip(CARRIED_COLUMNS, self.carried, strict=True))
+        table = pa.table(columns).replace_schema_metadata({CLIPPING_KEY: json.dumps(self.clipping)})
+        pq.write_table(table, folder / MEASUREMENTS_FILE, compression="zstd")
 
     @classmethod
     def load(cls, folder: Path) -> "Measurements":
         """Read it; a ValueError, KeyError, TypeError or an exception of Arrow's where it is damaged."""
-        table = read_parquet_table(folder / FILE)
+        table = read_parquet_table(folder / MEASUREMENTS_FILE)
         kinds = pc.index_in(
             table["kind"].cast(pa.large_string()), pa.array(KINDS, pa.large_string())
         )
         if kinds.null_count:
             raise ValueError("a kind that is not known")
         left = _numbers(table, "left") if "left" in table.column_names else None
-        stated = json.loads((table.schema.metadata or {}).get(METADATA.encode(), b"null"))
+        stated = json.loads((table.schema.metadata or {}).get(CLIPPING_KEY.encode(), b"null"))
         clipping = None if stated is None else tuple(stated)
         numbers = _numbers(table, "count"), _numbers(table, "noise")
-        there = CARRIED[0] in table.column_names
-        carried = (_numbers(table, CARRIED[0]), _numbers(table, CARRIED[1])) if there else None
+        there = CARRIED_COLUMNS[0] in table.column_names
+        carried = (
+            (_numbers(table, CARRIED_COLUMNS[0]), _numbers(table, CARRIED_COLUMNS[1]))
+            if there
+            else None
+        )
         return cls(
             kinds.to_numpy(),
             _whole(table, "order"),
@@ -206,13 +217,13 @@ class Measurements:
             carried,
         )
 
-    def is_kind(self, kind: str) -> Bools:
+    def kind_mask(self, kind: str) -> Bools:
         """Which rows are of a kind."""
         rows: Bools = self.kinds == KINDS.index(kind)
         return rows
 
     def _rows(self, kind: str, order: int) -> Bools:
-        rows: Bools = self.is_kind(kind) & (self.orders == order)
+        rows: Bools = self.kind_mask(kind) & (self.orders == order)
         return rows
 
     def _is_sound(self) -> bool:
@@ -221,25 +232,30 @@ class Measurements:
             self.orders,
             self.texts,
             self.counts,
-            self.noise,
-            self.counts if self.left is None else self.left,
+            self.noise_std,
+            self.counts if self.unclipped_share is None else self.unclipped_share,
         ]
         if not self.kinds.size or any(len(column) != self.kinds.size for column in columns):
             return False
-        pairs = [(self.counts, self.noise), *([] if self.carried is None else [self.carried])]
-        if not 1 <= self.orders.min() <= self.orders.max() <= MOST_ORDERS:
+        pairs = [(self.counts, self.noise_std), *([] if self.carried is None else [self.carried])]
+        if not 1 <= self.orders.min() <= self.orders.max() <= MAX_ORDER:
             return False
         if not all(_are_noisy(*pair, self.kinds.size) for pair in pairs):
             return False
-        if self.left is not None and not ((self.left > 0) & (self.left <= 1 + ROUNDING)).all():
+        if (
+            self.unclipped_share is not None
+            and not (
+                (self.unclipped_share > 0) & (self.unclipped_share <= 1 + ROUNDING_TOLERANCE)
+            ).all()
+        ):
             return False
         return _is_clipping(self.clipping) and bool(self.ngram_orders) and self._totals_are_single()
 
     def _totals_are_single(self) -> bool:
         totals = [
             self._rows(kind, order)
-            for kind in (TOTAL, LOST_TOTAL)
-            for order in range(1, MOST_ORDERS + 1)
+            for kind in (TOTAL, CLIPPED_TOTAL)
+            for order in range(1, MAX_ORDER + 1)
         ]
         return all(rows.sum() <= 1 for rows in totals)
 
@@ -249,7 +265,7 @@ def _are_noisy(counts: Floats, noise: Floats, size: int) -> bool:
     if counts.size != size or noise.size != size:
         return False
     return bool(
-        ((np.abs(counts) < LARGEST) & (noise > 0) & (noise < LARGEST)).all()
+        ((np.abs(counts) < MAX_MAGNITUDE) & (noise > 0) & (noise < MAX_MAGNITUDE)).all()
     )  # also refuses NaN
 
 
@@ -262,7 +278,7 @@ def _is_clipping(values: object) -> bool:
         and all(type(value) is float for value in values)
     ):
         return False
-    return bool(-ROUNDING <= values[0] < 1 and 0 <= values[1] < LARGEST)
+    return bool(-ROUNDING_TOLERANCE <= values[0] < 1 and 0 <= values[1] < MAX_MAGNITUDE)
 
 
 def _texts(table: pa.Table) -> pa.LargeStringArray:
@@ -286,5 +302,5 @@ def _numbers(table: pa.Table, name: str) -> Floats:
 def _whole(table: pa.Table, name: str) -> Ids:
     if not pa.types.is_integer(table[name].type) or table[name].null_count:
         raise TypeError(f"{name}: not a column of whole numbers")
-    numbers: Ids = np.clip(table[name].to_numpy(), 0, MOST_ORDERS + 1).astype(np.int32)
+    numbers: Ids = np.clip(table[name].to_numpy(), 0, MAX_ORDER + 1).astype(np.int32)
     return numbers

@@ -27,7 +27,7 @@ from bayesgram.arrays import Bools
 from bayesgram.errors import UsageError
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 
-MOST_INGREDIENTS = 100_000  # that one result may name: a bound for files that were tampered with
+MAX_INGREDIENTS = 100_000  # that one result may name: a bound for files that were tampered with
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def weakest_label(own: Guarantee, made_from: Iterable[Guarantee] = ()) -> Guaran
     return max([own, *made_from], key=order.index)
 
 
-def label_of(ingredients: Iterable[Ingredient]) -> str:
+def combined_label(ingredients: Iterable[Ingredient]) -> str:
     """The label of something that was made from these and from public text, by name; public text weakens nothing."""
     return weakest_label(Guarantee.PROVED, [each.label for each in ingredients]).name
 
@@ -120,7 +120,7 @@ def ingredients_from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Ingredie
 
     """
     found = tuple(Ingredient(**value) for value in values)
-    if len(found) > MOST_INGREDIENTS:
+    if len(found) > MAX_INGREDIENTS:
         raise ValueError("a result is made from fewer things")
     return found
 
@@ -144,10 +144,10 @@ def unproved_sentence(ingredients: Iterable[Ingredient]) -> str | None:
     return f"made from {shown}: nothing is proved of a result that was made from {it}"
 
 
-PUBLIC, DISCOVERED = "public", "discovered"
-DISCOVERY = "discovery"  # the mechanism, on a card
-COLUMN, METADATA = "origin", "bayesgram.discoveries"
-INGREDIENTS = "bayesgram.made_from"  # in the metadata of a vocabulary's file
+PUBLIC_ORIGIN, DISCOVERED_ORIGIN = "public", "discovered"
+DISCOVERY_MECHANISM = "discovery"  # the mechanism, on a card
+ORIGIN_COLUMN, DISCOVERIES_KEY = "origin", "bayesgram.discoveries"
+INGREDIENTS_KEY = "bayesgram.made_from"  # in the metadata of a vocabulary's file
 MADE_FROM = (
     "made_from"  # of a described vocabulary: what was published before, and it was made from
 )
@@ -198,19 +198,19 @@ class DiscoveryClaim:
         )
 
 
-def origin_column(discovered: Bools) -> pa.Array:
+def encode_origins(discovered: Bools) -> pa.Array:
     """In words, row by row."""
-    return pa.array(np.where(discovered, DISCOVERED, PUBLIC))
+    return pa.array(np.where(discovered, DISCOVERED_ORIGIN, PUBLIC_ORIGIN))
 
 
-def read_origin_column(table: pa.Table) -> Bools | None:
+def decode_origins(table: pa.Table) -> Bools | None:
     """The inverse; None where a table has no such column, a ValueError where it says something else."""
-    if COLUMN not in table.column_names:
+    if ORIGIN_COLUMN not in table.column_names:
         return None
-    words = table[COLUMN].cast(pa.large_string()).to_numpy()
-    discovered: Bools = words == DISCOVERED
-    if not (discovered | (words == PUBLIC)).all():
-        raise ValueError(f"{COLUMN}: {PUBLIC} or {DISCOVERED} is expected")
+    words = table[ORIGIN_COLUMN].cast(pa.large_string()).to_numpy()
+    discovered: Bools = words == DISCOVERED_ORIGIN
+    if not (discovered | (words == PUBLIC_ORIGIN)).all():
+        raise ValueError(f"{ORIGIN_COLUMN}: {PUBLIC_ORIGIN} or {DISCOVERED_ORIGIN} is expected")
     return discovered
 
 
@@ -221,16 +221,16 @@ class Origins:
     discovered: Bools
     claims: tuple[DiscoveryClaim, ...]
 
-    def taken(self, rows: "slice | np.ndarray") -> "Origins":
+    def select(self, rows: "slice | np.ndarray") -> "Origins":
         """Those of some n-grams."""
         return Origins(self.discovered[rows], self.claims)
 
     @property
     def column(self) -> pa.Array:
         """In words, row by row."""
-        return origin_column(self.discovered)
+        return encode_origins(self.discovered)
 
-    def provenance(self, ngrams: pa.LargeStringArray) -> "Provenance":
+    def to_provenance(self, ngrams: pa.LargeStringArray) -> "Provenance":
         """The same for n-grams by their text; `ngrams` are those of the vocabulary."""
         return Provenance((), self.claims, ngrams.filter(pa.array(self.discovered)))
 
@@ -255,7 +255,7 @@ class Provenance:
     discovered: pa.LargeStringArray | None = None
 
     @classmethod
-    def of(
+    def from_ingredients(
         cls,
         ingredients: Iterable[Ingredient],
         claims: tuple[DiscoveryClaim, ...],
@@ -275,21 +275,21 @@ class Provenance:
     @property
     def metadata(self) -> dict[str, str]:
         """For a table of n-grams, so that it says what it was made from wherever it is copied."""
-        found = {INGREDIENTS: json.dumps([asdict(each) for each in self.ingredients])}
+        found = {INGREDIENTS_KEY: json.dumps([asdict(each) for each in self.ingredients])}
         if self.claims:
-            found[METADATA] = json.dumps([asdict(claim) for claim in self.claims])
+            found[DISCOVERIES_KEY] = json.dumps([asdict(claim) for claim in self.claims])
         return found
 
-    def joined(self, other: "Provenance") -> "Provenance":
+    def merge(self, other: "Provenance") -> "Provenance":
         """That of something made from both."""
         found = [each.discovered for each in (self, other) if each.discovered is not None]
         return Provenance(
             unique_ingredients([*self.ingredients, *other.ingredients]),
-            union_of_claims([self.claims, other.claims]),
+            merge_claims([self.claims, other.claims]),
             pa.concat_arrays(found) if found else None,
         )
 
-    def origins_of(self, ngrams: pa.LargeStringArray) -> "Origins | None":
+    def origins_for(self, ngrams: pa.LargeStringArray) -> "Origins | None":
         """Which of these n-grams were discovered; None if there was no discovery."""
         if not self.claims:
             return None
@@ -299,14 +299,14 @@ class Provenance:
         return Origins(rows, self.claims)
 
 
-def union_of_claims(lists: Iterable[Iterable[DiscoveryClaim]]) -> tuple[DiscoveryClaim, ...]:
+def merge_claims(lists: Iterable[Iterable[DiscoveryClaim]]) -> tuple[DiscoveryClaim, ...]:
     """All discoveries that several vocabularies were made with, each once.
 
     A discovery that stands in two lists is the same one if its fingerprint is. Without fingerprints, equal claims of
     one list are several discoveries, and equal claims of two lists are taken for the same.
 
     >>> one = DiscoveryClaim(1.0, 1e-7, "PROVED")
-    >>> len(union_of_claims([[one, one], [one]]))
+    >>> len(merge_claims([[one, one], [one]]))
     2
     """
     found: dict[tuple[object, ...], DiscoveryClaim] = {}
@@ -322,11 +322,11 @@ def union_of_claims(lists: Iterable[Iterable[DiscoveryClaim]]) -> tuple[Discover
     return tuple(found.values())
 
 
-def extended_by(described: Mapping[str, Any]) -> str | None:
+def discoveries_sentence(described: Mapping[str, Any]) -> str | None:
     """What discoveries added to a vocabulary, as a card describes it, in words; None where all is public text.
 
     >>> claim = asdict(DiscoveryClaim(1.0, 1e-07, "PROVED", reviewed=True))
-    >>> extended_by({"discovered": 113, "discoveries": [claim]})
+    >>> discoveries_sentence({"discovered": 113, "discoveries": [claim]})
     '113 discovered at ε = 1, δ = 1e-07 (PROVED), which adds up with this release'
     """
     claims = [DiscoveryClaim(**claim) for claim in described.get("discoveries", [])]
@@ -339,7 +339,7 @@ def extended_by(described: Mapping[str, Any]) -> str | None:
     return f"{found}, which {'adds' if len(claims) == 1 else 'add'} up with this release{read}"
 
 
-def made_from(described: Mapping[str, Any]) -> tuple[Ingredient, ...]:
+def ingredients_from_card(described: Mapping[str, Any]) -> tuple[Ingredient, ...]:
     """Everything published that a vocabulary was made from, as a card describes the vocabulary."""
     claims = (DiscoveryClaim(**claim) for claim in described.get("discoveries", []))
     return (
@@ -348,10 +348,10 @@ def made_from(described: Mapping[str, Any]) -> tuple[Ingredient, ...]:
     )
 
 
-def are_described(described: Mapping[str, Any]) -> bool:
+def has_valid_provenance(described: Mapping[str, Any]) -> bool:
     """Whether a card says of discoveries what it should: both how many n-grams and which claims, or nothing."""
     try:
-        made_from(described)
+        ingredients_from_card(described)
     except (KeyError, TypeError, ValueError):
         return False
     if not {"discovered", "discoveries"} & described.keys():
@@ -367,18 +367,20 @@ def are_described(described: Mapping[str, Any]) -> bool:
 def read_origins(path: object, table: pa.Table) -> Origins | None:
     """What a file says; None where all is public text."""
     stated: Mapping[bytes, bytes] = table.schema.metadata or {}
-    if COLUMN not in table.column_names and METADATA.encode() not in stated:
+    if ORIGIN_COLUMN not in table.column_names and DISCOVERIES_KEY.encode() not in stated:
         return None
     try:
-        claims = tuple(DiscoveryClaim(**claim) for claim in json.loads(stated[METADATA.encode()]))
-        discovered = read_origin_column(table)
+        claims = tuple(
+            DiscoveryClaim(**claim) for claim in json.loads(stated[DISCOVERIES_KEY.encode()])
+        )
+        discovered = decode_origins(table)
         if discovered is None:  # made from a discovery, and none of its n-grams is here
             discovered = np.zeros(table.num_rows, bool)
     except (KeyError, TypeError, ValueError, pa.ArrowException):
         claims, discovered = (), None
     if not claims or discovered is None:
         raise UsageError(
-            f"{path}: the column {COLUMN!r} says {PUBLIC!r} or {DISCOVERED!r}, and the file's metadata which discovery"
+            f"{path}: the column {ORIGIN_COLUMN!r} says {PUBLIC_ORIGIN!r} or {DISCOVERED_ORIGIN!r}, and the file's metadata which discovery"
             " it was; make the vocabulary again with `bayesgram discover`, or leave that column out."
         )
     return Origins(discovered, claims)
@@ -386,7 +388,7 @@ def read_origins(path: object, table: pa.Table) -> Origins | None:
 
 def read_ingredients(path: object, table: pa.Table) -> tuple[Ingredient, ...]:
     """What a vocabulary's file says it was made from, beside public text and discoveries."""
-    stated = (table.schema.metadata or {}).get(INGREDIENTS.encode())
+    stated = (table.schema.metadata or {}).get(INGREDIENTS_KEY.encode())
     if stated is None:
         return ()
     try:

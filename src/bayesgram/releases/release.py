@@ -31,29 +31,29 @@ from bayesgram.io.formats import (
 )
 from bayesgram.io.segments import ALL
 from bayesgram.notebook import Tabular, html
-from bayesgram.releases.card import Card, check_values
+from bayesgram.releases.card import Card, check_card_values
 from bayesgram.releases.chain import Chain
-from bayesgram.releases.measurements import FILE as MEASURED
+from bayesgram.releases.measurements import MEASUREMENTS_FILE as MEASURED
 from bayesgram.releases.measurements import Measurements
 from bayesgram.releases.provenance import (
-    COLUMN,
+    ORIGIN_COLUMN,
     Ingredient,
     Provenance,
-    origin_column,
-    read_origin_column,
+    decode_origins,
+    encode_origins,
 )
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
-CARD, DISTRIBUTION = "card.json", "distribution.parquet"
-CONTENTS = (CARD, DISTRIBUTION, MEASURED)
-FOUND = "ngrams.parquet"  # what the folder of a discovery holds in its place
+CARD_FILE, DISTRIBUTION_FILE = "card.json", "distribution.parquet"
+CONTENTS = (CARD_FILE, DISTRIBUTION_FILE, MEASURED)
+DISCOVERY_FILE = "ngrams.parquet"  # what the folder of a discovery holds in its place
 KIND, FORMAT = "release", 1
-SHOWN = 10  # n-grams in a notebook
-TOLERANCE = 1e-6  # of a sum of probabilities
+NOTEBOOK_ROWS = 10  # n-grams in a notebook
+SUM_TOLERANCE = 1e-6  # of a sum of probabilities
 
 
-class Fingerprinted(Protocol):
+class VocabularyIdentity(Protocol):
     """Public n-grams and their counts: a `Vocabulary` is one."""
 
     @property
@@ -65,7 +65,7 @@ class Fingerprinted(Protocol):
         """Of the public counts."""
 
 
-def largest_size(ngrams: pa.LargeStringArray) -> int:
+def max_release_bytes(ngrams: pa.LargeStringArray) -> int:
     """Bytes that a release over these n-grams takes on disk, and some to spare."""
     texts = 3 * int(ngrams.nbytes)  # released, measured, and as words
     return (
@@ -73,7 +73,7 @@ def largest_size(ngrams: pa.LargeStringArray) -> int:
     )  # two numbers a row, some more a measurement, Parquet's own, the card
 
 
-class Estimate(NamedTuple):
+class NgramEstimate(NamedTuple):
     """What a release says of an n-gram."""
 
     ngram: str
@@ -88,13 +88,13 @@ class Release(Tabular):
     ngrams: pa.LargeStringArray
     probabilities: Floats
     card: Card
-    deviations: Floats | None = (
+    probability_std: Floats | None = (
         None  # standard deviation of each probability, where the mechanism knows it
     )
-    discovered: Bools | None = (
+    discovered_mask: Bools | None = (
         None  # which n-grams are from people's own text; None: all are public
     )
-    measured: Measurements | None = (
+    measurements: Measurements | None = (
         None  # the noisy counts; None: the mechanism, or an earlier version, kept none
     )
 
@@ -104,7 +104,7 @@ class Release(Tabular):
         return ngram_orders(self.ngrams)
 
     def __repr__(self) -> str:
-        return f"Release({self.card.counted}, {self.card.claim})"
+        return f"Release({self.card.size_text}, {self.card.claim})"
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -117,22 +117,22 @@ class Release(Tabular):
         return isinstance(ngram, str) and self._row(ngram) is not None
 
     @check_arguments
-    def __getitem__(self, ngram: str) -> Estimate:
+    def __getitem__(self, ngram: str) -> NgramEstimate:
         """What it says of an n-gram, which is cut as text is: release["Thank you so!"] is that of `thank you so`."""
         row = self._row(ngram)
         if row is None:
             raise UsageError(
-                f"no such n-gram among the {self.card.counted}; `in` says whether there is one, to_arrow() has all."
+                f"no such n-gram among the {self.card.size_text}; `in` says whether there is one, to_arrow() has all."
             )
         return self._estimate(row)
 
     @check_arguments
-    def top(self, k: int = 20, *, order: int | None = None) -> list[Estimate]:
+    def top(self, k: int = 20, *, order: int | None = None) -> list[NgramEstimate]:
         """The k most probable n-grams, of the longest unless an order is given: each order adds up to 1."""
         orders = self.orders
         rows = np.flatnonzero(orders == (orders.max() if order is None else order))
         if not rows.size:
-            raise UsageError.for_argument("order", order, f"the release has {self.card.counted}.")
+            raise UsageError.for_argument("order", order, f"the release has {self.card.size_text}.")
         check_int("k", k, 1, 10**9, "the number of n-grams")
         best = rows[np.argsort(-self.probabilities[rows], kind="stable")[:k]]
         return [self._estimate(int(row)) for row in best]
@@ -148,39 +148,39 @@ class Release(Tabular):
         rows = (pc.index(self.ngrams, given).as_py() for given in (ngram, " ".join(tokens)))
         return next((row for row in rows if row >= 0), None)
 
-    def _estimate(self, row: int) -> Estimate:
-        deviation = None if self.deviations is None else float(self.deviations[row])
-        return Estimate(self.ngrams[row].as_py(), float(self.probabilities[row]), deviation)
+    def _estimate(self, row: int) -> NgramEstimate:
+        deviation = None if self.probability_std is None else float(self.probability_std[row])
+        return NgramEstimate(self.ngrams[row].as_py(), float(self.probabilities[row]), deviation)
 
     def to_arrow(self) -> pa.Table:
         """The rows of distribution.parquet."""
         columns = {"ngram": self.ngrams, "probability": self.probabilities}
-        if self.deviations is not None:
-            columns["standard_deviation"] = self.deviations
-        if self.discovered is not None:
-            columns[COLUMN] = origin_column(self.discovered)
+        if self.probability_std is not None:
+            columns["standard_deviation"] = self.probability_std
+        if self.discovered_mask is not None:
+            columns[ORIGIN_COLUMN] = encode_origins(self.discovered_mask)
         return pa.table(columns)
 
     @property
-    def described(self) -> dict[str, Any]:
+    def card_details(self) -> dict[str, Any]:
         """What the card on disk says of the rows: a file of another release is noticed."""
         data, offsets = buffers(self.ngrams.cast(pa.large_binary()))
         digest = hashlib.sha256((offsets - offsets[0]).astype("<i8").tobytes())
         digest.update(data[offsets[0] : offsets[-1]].tobytes())
-        for column in (self.probabilities, self.deviations, self.discovered):
+        for column in (self.probabilities, self.probability_std, self.discovered_mask):
             digest.update(b"" if column is None else column.astype("<f8").tobytes())
-        return {"file": DISTRIBUTION, "rows": len(self), "sha256": digest.hexdigest()}
+        return {"file": DISTRIBUTION_FILE, "rows": len(self), "sha256": digest.hexdigest()}
 
     def _repr_html_(self) -> str:
         """For notebooks: the card, and the most probable n-grams."""
-        best = self.top(SHOWN)
+        best = self.top(NOTEBOOK_ROWS)
         rows = [
             (each.ngram, f"{each.probability:.3g}", _plus_minus(each.standard_deviation))
             for each in best
         ]
-        return html(repr(self), self.card.told, ("n-gram", "probability", "±"), rows)
+        return html(repr(self), self.card.summary_lines, ("n-gram", "probability", "±"), rows)
 
-    def stated(self, **values: Any) -> "Release":  # noqa: ANN401 - of a Card
+    def with_card_values(self, **values: Any) -> "Release":  # noqa: ANN401 - of a Card
         """The same with these values on its card."""
         return replace(self, card=replace(self.card, **values))
 
@@ -193,21 +193,25 @@ class Release(Tabular):
     def write(self, folder: Path) -> None:
         """Fill a folder with what a release folder has."""
         table = self.to_arrow().replace_schema_metadata(self.provenance().metadata)
-        pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
-        if self.measured is not None:
-            self.measured.save(folder)
-        told = replace(self.card, distribution=self.described).to_json()
+        pq.write_table(table, folder / DISTRIBUTION_FILE, compression="zstd")
+        if self.measurements is not None:
+            self.measurements.save(folder)
+        told = replace(self.card, distribution=self.card_details).to_json()
         card = json.dumps({"format": FORMAT, **told}, indent=2, ensure_ascii=False)
-        (folder / CARD).write_text(card + "\n", encoding="utf-8")
+        (folder / CARD_FILE).write_text(card + "\n", encoding="utf-8")
 
     def provenance(self, name: str = "a release") -> Provenance:
         """What something that is made from this release is from: the release, and its discoveries."""
         card = self.card
         own = Ingredient(
-            name, card.guarantee.name, card.epsilon, card.delta, card.unit, *card.charged
+            name, card.guarantee.name, card.epsilon, card.delta, card.unit, *card.ledger_entry
         )
-        found = None if self.discovered is None else self.ngrams.filter(pa.array(self.discovered))
-        return Provenance.of([own, *card.ingredients], card.discoveries, found)
+        found = (
+            None
+            if self.discovered_mask is None
+            else self.ngrams.filter(pa.array(self.discovered_mask))
+        )
+        return Provenance.from_ingredients([own, *card.ingredients], card.discoveries, found)
 
     @classmethod
     @check_arguments
@@ -215,16 +219,16 @@ class Release(Tabular):
         """Read a release folder."""
         folder = Path(path)
         _check_folder(folder)
-        with explain_damage(folder / CARD, KIND):
-            values = read_json(folder / CARD)
+        with explain_damage(folder / CARD_FILE, KIND):
+            values = read_json(folder / CARD_FILE)
             check_format(path, "a release", values["format"], FORMAT)
-            check_values(values)
+            check_card_values(values)
             card = Card.from_json(values)
-            linked = card.chain is None or Chain.from_json(card.chain).holds(
+            linked = card.chain is None or Chain.from_json(card.chain).is_valid(
                 card.commitment, values["chain"]["hash"]
             )
-        with explain_damage(folder / DISTRIBUTION, KIND):
-            table = read_parquet_table(folder / DISTRIBUTION)
+        with explain_damage(folder / DISTRIBUTION_FILE, KIND):
+            table = read_parquet_table(folder / DISTRIBUTION_FILE)
             ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
             known = "standard_deviation" in table.column_names
             deviations = _numbers(table, "standard_deviation") if known else None
@@ -236,16 +240,16 @@ class Release(Tabular):
                 f"{path}: the chain on its card does not hold: a link was changed or is missing. {GET_A_COPY}"
             )
         loaded = cls(ngrams, probabilities, card, deviations, discovered, measured)
-        with explain_damage(folder / DISTRIBUTION, KIND):
+        with explain_damage(folder / DISTRIBUTION_FILE, KIND):
             loaded._check_rows()
         return loaded
 
     def _check_rows(self) -> None:
         """A ValueError if these are not the rows that the card tells of; cards of 0.1 tell of none."""
         sums = np.bincount(self.orders, self.probabilities)[np.bincount(self.orders) > 0]
-        if not (np.abs(sums - 1) < TOLERANCE).all():  # also refuses NaN
+        if not (np.abs(sums - 1) < SUM_TOLERANCE).all():  # also refuses NaN
             raise ValueError("the probabilities don't add up to 1")
-        if self.card.distribution is not None and self.card.distribution != self.described:
+        if self.card.distribution is not None and self.card.distribution != self.card_details:
             raise ValueError("the card tells of another distribution")
 
 
@@ -253,22 +257,22 @@ def _check_folder(folder: Path) -> None:
     """Refuse what is no release's folder, and say what it is."""
     if not folder.exists():
         raise UsageError(f"{folder}: no such folder; give one that `bayesgram release` made.")
-    if (folder / FOUND).is_file() and not (folder / DISTRIBUTION).exists():
+    if (folder / DISCOVERY_FILE).is_file() and not (folder / DISTRIBUTION_FILE).exists():
         raise UsageError(
             f"{folder}: a discovery, not a release; `bayesgram report` shows it, and its vocab.parquet is for"
             " `bayesgram count` and `bayesgram release`."
         )
-    if not (folder / CARD).is_file() and (folder / ALL / CARD).is_file():
+    if not (folder / CARD_FILE).is_file() and (folder / ALL / CARD_FILE).is_file():
         raise UsageError(
             f"{folder}: holds a release for each segment; give one of them, such as {folder / ALL}."
         )
-    if not (folder / CARD).is_file():
+    if not (folder / CARD_FILE).is_file():
         raise UsageError(
             f"{folder}: not a release folder (no card.json); make one with `bayesgram release`."
         )
 
 
-def fits(release: Release, vocabulary: Fingerprinted) -> bool:
+def is_made_with(release: Release, vocabulary: VocabularyIdentity) -> bool:
     """Whether a release was made with these public n-grams and counts; early ones don't say which counts."""
     stated = release.card.vocabulary
     alike = stated["fingerprint"] == vocabulary.fingerprint
@@ -282,13 +286,13 @@ def _plus_minus(deviation: float | None) -> str:
 
 def check_vocabulary(
     release: Release,
-    vocabulary: Fingerprinted,
+    vocabulary: VocabularyIdentity,
     *,
     name: str = "the release",
     given: str = "the vocabulary",
 ) -> None:
     """Refuse public n-grams, or counts of them, that a release was not made with."""
-    if fits(release, vocabulary):
+    if is_made_with(release, vocabulary):
         return
     alike = release.card.vocabulary["fingerprint"] == vocabulary.fingerprint
     other = "the same n-grams with other public counts" if alike else "other n-grams"
@@ -311,7 +315,7 @@ def _ngrams(table: pa.Table) -> pa.LargeStringArray:
 
 def _discovered(table: pa.Table, card: Card) -> Bools | None:
     """Which n-grams were discovered; as many as the card says."""
-    found = read_origin_column(table)
+    found = decode_origins(table)
     if (0 if found is None else int(found.sum())) != card.vocabulary.get("discovered", 0):
         raise ValueError("the card and the table tell of different discoveries")
     return found
@@ -326,7 +330,7 @@ def _measured(folder: Path, card: Card) -> Measurements | None:
     if not (folder / MEASURED).is_file():
         raise ValueError("measurements are missing")
     found = Measurements.load(folder)
-    if found.described != card.measured:
+    if found.card_details != card.measured:
         raise ValueError("the card tells of other measurements")
     return found
 

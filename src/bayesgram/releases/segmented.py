@@ -16,18 +16,18 @@ from typing import Any
 from bayesgram.errors import UsageError
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.segments import ALL, Segments
-from bayesgram.releases.release import CARD, CONTENTS, DISTRIBUTION, Release
+from bayesgram.releases.release import CARD_FILE, CONTENTS, DISTRIBUTION_FILE, Release
 
 
-def release_folders(path: str | Path) -> list[Path]:
+def find_release_folders(path: str | Path) -> list[Path]:
     """The path itself, or of a folder that is no release those that lie in it, by name."""
     folder = Path(path)
-    if (folder / CARD).exists() or not folder.is_dir():
+    if (folder / CARD_FILE).exists() or not folder.is_dir():
         return [folder]
     found = sorted(
         each
         for each in folder.iterdir()
-        if all((each / name).is_file() for name in (CARD, DISTRIBUTION))
+        if all((each / name).is_file() for name in (CARD_FILE, DISTRIBUTION_FILE))
     )
     if not found:
         raise UsageError(
@@ -55,11 +55,11 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def listed_in(path: str | Path) -> Segments:
+def read_segments(path: str | Path) -> Segments:
     """Which segments a folder of releases has, as the card of all people says."""
-    if not (Path(path) / ALL / CARD).is_file():
+    if not (Path(path) / ALL / CARD_FILE).is_file():
         raise UsageError(
-            f"{path}: no release by segment (no {ALL}/{CARD}); make one with `bayesgram release`."
+            f"{path}: no release by segment (no {ALL}/{CARD_FILE}); make one with `bayesgram release`."
         )
     told = Release.load(Path(path) / ALL).card.segment
     if told is None:
@@ -80,7 +80,7 @@ def load_segment(path: str | Path, segments: Segments, name: str) -> Release:
     return found
 
 
-def contents_of(segments: Segments) -> list[str]:
+def folder_contents(segments: Segments) -> list[str]:
     """What the folder holds."""
     return [f"{name}/{file}" for name in (ALL, *segments.all_names) for file in CONTENTS]
 
@@ -93,14 +93,14 @@ class SegmentedRelease(Mapping[str, Release]):
     segments: Segments
 
     @classmethod
-    def of(cls, made: Sequence[Release], segments: Segments) -> "SegmentedRelease":
+    def from_releases(cls, made: Sequence[Release], segments: Segments) -> "SegmentedRelease":
         """Of all people and then of each segment, each with a card that says so."""
         names = (ALL, *segments.all_names)
         told = {name: {**segments.to_json(), "name": name} for name in names}
         answers = made[0].card.measured_hash
         return cls(
             {
-                name: one.stated(segment=told[name], answers=answers)
+                name: one.with_card_values(segment=told[name], answers=answers)
                 for name, one in zip(names, made, strict=True)
             },
             segments,
@@ -122,16 +122,16 @@ class SegmentedRelease(Mapping[str, Release]):
     def __len__(self) -> int:
         return len(self.releases)
 
-    def stated(self, **values: Any) -> "SegmentedRelease":  # noqa: ANN401 - of a Card
+    def with_card_values(self, **values: Any) -> "SegmentedRelease":  # noqa: ANN401 - of a Card
         """The same with these values on every card."""
         return SegmentedRelease(
-            {name: one.stated(**values) for name, one in self.items()}, self.segments
+            {name: one.with_card_values(**values) for name, one in self.items()}, self.segments
         )
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write all folders, whole or not at all."""
         with write_folder_atomically(
-            path, contents=contents_of(self.segments), force=force
+            path, contents=folder_contents(self.segments), force=force
         ) as folder:
             for name, one in self.items():
                 (folder / name).mkdir()
@@ -140,7 +140,7 @@ class SegmentedRelease(Mapping[str, Release]):
     @classmethod
     def load(cls, path: str | Path) -> "SegmentedRelease":
         """Read all folders."""
-        segments = listed_in(path)
+        segments = read_segments(path)
         loaded = {name: load_segment(path, segments, name) for name in (ALL, *segments.all_names)}
         for name, one in loaded.items():
             if one.card.answers != loaded[ALL].card.answers:

@@ -18,7 +18,7 @@ from unicodedata import east_asian_width
 from markupsafe import Markup
 
 from bayesgram.releases.card import NormBin, SourceWeight
-from bayesgram.releases.intervals import Known
+from bayesgram.releases.intervals import AccuracyShare
 
 WIDTH = 720
 ROW = 20
@@ -258,7 +258,7 @@ def bands_drawing(title: str, by_order: Mapping[int, Sequence[Band]]) -> Markup:
     return svg(y + 6, title, parts)
 
 
-def known_drawing(title: str, known: Sequence[Known]) -> Markup:
+def known_drawing(title: str, known: Sequence[AccuracyShare]) -> Markup:
     """Two bars a factor: the share of n-grams, and of what people write."""
     room = WIDTH - LABELS - 60
     parts: list[Markup] = []
@@ -267,7 +267,7 @@ def known_drawing(title: str, known: Sequence[Known]) -> Markup:
         parts.append(
             TEXT.format(LABELS - 10, y + 24, "end", "", f"within a factor of {found.factor:g}")
         )
-        for down, share, colour in ((6, found.mass, DATA), (22, found.ngrams, HOLLOW)):
+        for down, share, colour in ((6, found.mass_share, DATA), (22, found.ngram_share, HOLLOW)):
             parts.append(BAR.format(LABELS, y + down, room * share, 12, colour))
             parts.append(
                 TEXT.format(
@@ -286,7 +286,7 @@ def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) 
             parts.append(TEXT.format(LABELS, y + 14, "start", "dimmed", f"order {order}"))
             y += ROW
         for source in by_order[order]:
-            low, high = (LABELS + room * end for end in source.ends)
+            low, high = (LABELS + room * end for end in source.interval)
             parts += [
                 TEXT.format(LABELS - 10, y + 14, "end", "", short(source.name)),
                 BAR.format(
@@ -299,7 +299,7 @@ def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) 
                 LINE.format(low - 2, y + 11, high + 2, y + 11, "halo"),
                 LINE.format(low, y + 11, high, y + 11, "whisker"),
                 *(LINE.format(end, y + 7, end, y + 15, "whisker") for end in (low, high)),
-                TEXT.format(high + 8, y + 15, "start", "dimmed", source.shown),
+                TEXT.format(high + 8, y + 15, "start", "dimmed", source.percent_text),
             ]
             y += ROW
     return svg(y + 6, title, parts)

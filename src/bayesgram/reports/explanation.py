@@ -18,8 +18,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.releases.card import Card, Grade, believed, chance, odds_factor, two_digits_up
-from bayesgram.releases.provenance import DISCOVERY, unproved_sentence
+from bayesgram.releases.card import (
+    Card,
+    Grade,
+    belief_bounds,
+    format_chance,
+    format_odds_factor,
+    format_rounded_up,
+)
+from bayesgram.releases.provenance import DISCOVERY_MECHANISM, unproved_sentence
 
 NOT_COVERED = (
     "What is true of people in general: that a phrase is common, anybody could learn if you had never written a word.",
@@ -65,7 +72,11 @@ def not_covered(card: Card) -> tuple[str, ...]:
     """What the guarantee says nothing about; where there is none, that."""
     if card.guarantee is not Guarantee.PROVED:
         return ("Everything: no bound is proved for this release.",)
-    return (*NOT_COVERED, SHARED) if card.discovered or card.mechanism == DISCOVERY else NOT_COVERED
+    return (
+        (*NOT_COVERED, SHARED)
+        if card.discoveries_sentence or card.mechanism == DISCOVERY_MECHANISM
+        else NOT_COVERED
+    )
 
 
 @dataclass(frozen=True)
@@ -86,20 +97,20 @@ class _Subject:
                 "everything you wrote",
                 "two things that you could have written",
             )
-        unit = f"one unit ({card.unit_shown})"
+        unit = f"one unit ({card.unit_text})"
         return cls(f"{unit} in it or not", unit, f"everything in {unit}", f"two contents of {unit}")
 
 
 def _epsilon(epsilon: float, delta: float, whose: _Subject) -> str:
     return (
         f"ε = {epsilon:g}: whatever anybody knows, and whatever they conclude from this release, {whose.part}"
-        f" changes the chance of that conclusion by at most a factor of e^ε = {odds_factor(epsilon)}"
+        f" changes the chance of that conclusion by at most a factor of e^ε = {format_odds_factor(epsilon)}"
         f"{', plus δ' if delta else ''}."
     )
 
 
 def _example(epsilon: float, delta: float, whose: _Subject) -> str:
-    low, high = believed(0.1, epsilon)
+    low, high = belief_bounds(0.1, epsilon)
     return (
         f"For example{', δ left aside' if delta else ''}: somebody holds it for 10% likely that {whose.text} is in the"
         f" data. After a look at this release, however clever, they may hold it for {high}% likely at most, and {low}%"
@@ -111,20 +122,23 @@ def _delta(delta: float, whose: _Subject) -> str:
     if delta == 0:
         return "δ = 0: this limit has no exception."
     return (
-        f"δ = {delta:g}: on top of that factor, the chance of a conclusion may grow by up to {chance(delta)}. At worst"
+        f"δ = {delta:g}: on top of that factor, the chance of a conclusion may grow by up to {format_chance(delta)}. At worst"
         f" it is as if, with that chance, {whose.everything} were shown, and the limit held otherwise."
     )
 
 
 def _two_texts(epsilon: float, delta: float, whose: _Subject) -> str:
-    factor, steps = odds_factor(2 * epsilon), "taking one away and adding the other are two steps"
+    factor, steps = (
+        format_odds_factor(2 * epsilon),
+        "taking one away and adding the other are two steps",
+    )
     if delta == 0:
         return f"Between {whose.two}, the factor is at most e^(2ε) = {factor}: {steps}."
     more = (1 + math.exp(epsilon)) * delta
     void = " A chance can't grow by 1 or more, so this is no limit." if more >= 1 else ""
     return (
         f"Between {whose.two}, the factor is at most e^(2ε) = {factor}, plus"
-        f" (1 + e^ε)δ = {two_digits_up(more)}: {steps}.{void}"
+        f" (1 + e^ε)δ = {format_rounded_up(more)}: {steps}.{void}"
     )
 
 
@@ -198,8 +212,8 @@ def reason(card: Card) -> str:
     if card.guarantee is not Guarantee.PROVED:
         weakened = unproved_sentence(card.ingredients)
         return f"nothing is proved of it ({card.claim}){f'; it was {weakened}' if weakened else ''}"
-    factor = odds_factor(card.epsilon or 0.0)
-    about = "one user" if card.is_person else f"one unit ({card.unit_shown})"
+    factor = format_odds_factor(card.epsilon or 0.0)
+    about = "one user" if card.is_person else f"one unit ({card.unit_text})"
     except_for = f", except with probability δ = {card.delta:g}" if card.delta else ""
     limit = f"nobody's odds about {about} change by more than a factor of {factor}{except_for} ({card.claim})"
     return f"{limit}, and that protects nobody" if card.grade is Grade.WORTHLESS else limit

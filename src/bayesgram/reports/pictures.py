@@ -11,7 +11,7 @@ from typing import Any
 from bayesgram.charts import COLOURS, DATA, FAINT, LINES, LOWERED
 from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.planning.plan import Plan
-from bayesgram.releases.card import DETAIL, NormBin, source_weights
+from bayesgram.releases.card import SOURCE_WEIGHTS_DETAIL, NormBin, read_source_weights
 from bayesgram.reports.views import ProbabilityChange
 
 MOST_MARKS, MOST_LINES = 30, 8
@@ -27,7 +27,7 @@ def draw_changes(found: Comparison) -> Any:  # noqa: ANN401 - Altair's charts sh
     """Two releases: ratios. More: lines, with the ratios beside them."""
     import altair as alt  # noqa: PLC0415 - 0.5 s
 
-    subtitle = [found.explained, *found.notes]
+    subtitle = [found.summary, *found.notes]
     title = alt.Title(
         _title(found), subtitle=subtitle, anchor="start", offset=12, subtitleColor="#555"
     )
@@ -80,7 +80,7 @@ def _lines(found: Comparison) -> Any:  # noqa: ANN401
     """A line for each of the surest changes, over the releases as they were given."""
     import altair as alt  # noqa: PLC0415
 
-    shown = found.discovered[:MOST_LINES].tolist()
+    shown = found.changed_rows[:MOST_LINES].tolist()
     rows = [
         {"ngram": found.ngrams[row].as_py(), "release": name, "share": max(share, TINY)}
         | {"low": max(low, share / 4, TINY), "high": high, "beyond": low < max(share / 4, TINY)}
@@ -114,7 +114,7 @@ def _shares(found: Comparison, row: int) -> list[tuple[str, float, float, float]
     """Name, share and its interval; a deviation that is not known is 0."""
     made = []
     for name, share, deviation in zip(
-        found.names, found.shares[:, row], found.deviations[:, row], strict=True
+        found.names, found.shares[:, row], found.probability_std[:, row], strict=True
     ):
         reach = 2 * float(deviation) if deviation == deviation else 0.0  # noqa: PLR0124 - nan
         made.append((name, float(share), float(share) - reach, float(share) + reach))
@@ -248,11 +248,11 @@ def sources(weights: Mapping[str, Mapping[str, Mapping[str, float]]], *, subtitl
         {
             "source": each.name,
             "weight": each.weight,
-            "low": each.ends[0],
-            "high": each.ends[1],
-            "label": each.shown,
+            "low": each.interval[0],
+            "high": each.interval[1],
+            "label": each.percent_text,
         }
-        for found in source_weights({DETAIL: weights}).values()
+        for found in read_source_weights({SOURCE_WEIGHTS_DETAIL: weights}).values()
         for each in found
     ]
     base = alt.Chart(alt.InlineData(values=values)).encode(

@@ -21,15 +21,15 @@ from markupsafe import Markup
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.releases.card import (
-    DETAIL,
+    SOURCE_WEIGHTS_DETAIL,
     Card,
     SourceWeight,
-    norm_bins,
-    odds_factor,
-    source_weights,
-    users_doubt,
+    format_odds_factor,
+    norm_histogram,
+    norm_histogram_noise_std,
+    read_source_weights,
 )
-from bayesgram.releases.intervals import Known, interval, known_within
+from bayesgram.releases.intervals import AccuracyShare, accuracy_shares, probability_interval
 from bayesgram.releases.release import Release
 from bayesgram.reports import drawings
 from bayesgram.reports.drawings import COLOURS, DATA, Band, Mark, found_bands, percent
@@ -173,9 +173,9 @@ class OrderView:
         return [self._row_of(int(row)) for row in best]
 
     @cached_property
-    def known(self) -> list[Known]:
+    def known(self) -> list[AccuracyShare]:
         """How many n-grams are known within a factor."""
-        return known_within(self.release, self.among)
+        return accuracy_shares(self.release, self.among)
 
     @property
     def moved_drawing(self) -> Markup:
@@ -200,13 +200,21 @@ class OrderView:
         return drawings.known_drawing("How much is known within a factor", self.known)
 
     def _row(self, item: ProbabilityChange) -> Row:
-        return Row(printable(item.ngram), item.before, item.after, interval(self.release, item.row))
+        return Row(
+            printable(item.ngram),
+            item.before,
+            item.after,
+            probability_interval(self.release, item.row),
+        )
 
     def _row_of(self, row: int) -> Row:
         before = None if self.public is None else float(self.public[row])
         ngram = printable(self.release.ngrams[row].as_py())
         return Row(
-            ngram, before, float(self.release.probabilities[row]), interval(self.release, row)
+            ngram,
+            before,
+            float(self.release.probabilities[row]),
+            probability_interval(self.release, row),
         )
 
 
@@ -244,7 +252,7 @@ class CardView:
     def factor(self) -> str:
         """e^ε, where it is a limit."""
         proved = self.card.guarantee.name == "PROVED" and self.card.epsilon is not None
-        return odds_factor(self.card.epsilon or 0.0) if proved else "–"
+        return format_odds_factor(self.card.epsilon or 0.0) if proved else "–"
 
     @property
     def meaning(self) -> list[str]:
@@ -342,8 +350,8 @@ class ReleaseView(CardView):
         """The most probable of the n-grams that people's own text added to the vocabulary."""
         release = self.release
         rows = (
-            np.flatnonzero(release.discovered)
-            if release.discovered is not None
+            np.flatnonzero(release.discovered_mask)
+            if release.discovered_mask is not None
             else np.empty(0, np.int64)
         )
         best = rows[np.argsort(-release.probabilities[rows], kind="stable")[:MOST_FOUND]].tolist()
@@ -353,7 +361,7 @@ class ReleaseView(CardView):
                 printable(release.ngrams[row].as_py()),
                 int(orders[row]),
                 float(release.probabilities[row]),
-                interval(release, row),
+                probability_interval(release, row),
             )
             for row in best
         ]
@@ -382,7 +390,7 @@ class ReleaseView(CardView):
     def known_mass(self) -> str:
         """Of what people write in the longest n-grams, how much is known within a factor of 2."""
         found = next((known for known in self.orders[-1].known if known.factor == 2), None)
-        return "–" if found is None else percent(found.mass)
+        return "–" if found is None else percent(found.mass_share)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -392,13 +400,14 @@ class ReleaseView(CardView):
     @cached_property
     def sources(self) -> dict[int, list[SourceWeight]]:
         """The learnt weights of each order; nothing where public text is one source."""
-        return source_weights(self.card.details)
+        return read_source_weights(self.card.details)
 
     @property
     def sources_table(self) -> dict[str, list[str]]:
         """The weights of each source, an order a column, the heaviest in the longest n-grams first."""
         orders = [
-            {source.name: source.shown for source in sources} for sources in self.sources.values()
+            {source.name: source.percent_text for source in sources}
+            for sources in self.sources.values()
         ]
         names = dict.fromkeys(name for shown in reversed(orders) for name in shown)
         return {name: [shown.get(name, "–") for shown in orders] for name in names}
@@ -423,7 +432,7 @@ class Clipping:
     @property
     def sentence(self) -> str:
         """How many, or why nobody knows."""
-        bins = norm_bins(self.card)
+        bins = norm_histogram(self.card)
         if not bins:
             return self._unknown
         users = [max(found.users, 0.0) for found in bins]
@@ -455,12 +464,12 @@ class Clipping:
     @property
     def doubt(self) -> float:
         """Standard deviation of each bar."""
-        return users_doubt(self.card)
+        return norm_histogram_noise_std(self.card)
 
     @property
     def drawing(self) -> Markup | None:
         """Users by norm."""
-        bins = norm_bins(self.card)
+        bins = norm_histogram(self.card)
         return (
             drawings.norms_drawing("Users by the norm of their counts", bins, self.doubt)
             if bins
@@ -482,7 +491,7 @@ def _facts(card: Card) -> dict[str, str]:
     told |= {"vocabulary": card.vocabulary_sentence, "tokenizer": str(card.vocabulary["tokenizer"])}
     told |= {
         name: said
-        for name, said in (("chain", card.follows), ("inferred", card.inferred_again))
+        for name, said in (("chain", card.chain_sentence), ("inferred", card.reinference_sentence))
         if said
     }
     return {**told, "fingerprint": str(card.vocabulary["fingerprint"]), "software": card.software}
@@ -493,7 +502,7 @@ def _plain(values: dict[str, Any]) -> dict[str, str]:
     drawn = {
         name
         for name, value in values.items()
-        if isinstance(value, list) or value is None or name == DETAIL
+        if isinstance(value, list) or value is None or name == SOURCE_WEIGHTS_DETAIL
     }
     short = {name: value for name, value in values.items() if name not in drawn}
     return {name.replace("_", " "): plain_number(value) for name, value in short.items()}

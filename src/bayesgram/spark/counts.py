@@ -21,7 +21,7 @@ from bayesgram.io.records import Columns
 from bayesgram.private import counts_io
 from bayesgram.private.counts import NO_USERS, Array, PrivateCounts, UserRows
 from bayesgram.private.public_row_check import PublicRowCheck, PublicRowShare
-from bayesgram.public.mixture import by_name
+from bayesgram.public.mixture import inputs_by_source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import tasks
 from bayesgram.spark.frames import (
@@ -109,7 +109,9 @@ def vocabulary(
     Several sources have names: {"wiki": one DataFrame, "talk": another}.
     """
     columns = Columns(text_column, None, warn_about_users=True)
-    sources = {name: [text_from_columns(given, columns)] for name, given in by_name(df).items()}
+    sources = {
+        name: [text_from_columns(given, columns)] for name, given in inputs_by_source(df).items()
+    }
     return build_vocabulary(
         sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows
     )[0]
@@ -140,7 +142,7 @@ def count_texts(
     allow_public: bool = False,
 ) -> SparkCounts:
     """Counts of several texts; a user may be in all of them."""
-    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
+    check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)
     plain = Vocabulary(
         vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer
     )  # no caches travel

@@ -18,7 +18,7 @@ from bayesgram.errors import Argument, UsageError
 from bayesgram.io import no_rows_error
 from bayesgram.io.records import Columns
 from bayesgram.private.candidates import CandidateLists, Candidates, ContributionBound, in_order
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.spark import tasks
 from bayesgram.spark.frames import TextFrame, bad_rows, kept, mapped, text_from_columns, union
 from bayesgram.spark.session import run_spark
@@ -47,7 +47,7 @@ class SparkPrivateText:
         return cls([text_from_columns(df, Columns(text_column, user_column))], skip_bad_rows)
 
     def sums(
-        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+        self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
         """One round: all users' candidates, added up exactly, where they are."""
         context = self.texts[0].frame.sparkSession.sparkContext
@@ -69,7 +69,7 @@ class SparkPrivateText:
 
     def lists(
         self,
-        public: PublicText,  # noqa: ARG002
+        public: PublicTextModel,  # noqa: ARG002
         orders: Sequence[int],  # noqa: ARG002
         most: int,  # noqa: ARG002
     ) -> AbstractContextManager[CandidateLists]:

@@ -18,7 +18,7 @@ from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io import BadRows, Source, find_sources
 from bayesgram.io.inputs import refuse_own_tables
 from bayesgram.io.records import Columns
-from bayesgram.public.sources import Listed, listed
+from bayesgram.public.sources import CountedNgrams, open_counted_ngrams
 from bayesgram.spark import tasks
 from bayesgram.spark.session import run_spark, suppress_warnings
 from bayesgram.text.tokenizer import Tokenizer
@@ -129,10 +129,11 @@ def open_sources(
     inputs: Mapping[str, Sequence[str]],
     columns: Columns,
     tokenizer: Tokenizer,
-) -> dict[str, Sequence[TextFrame] | Listed]:
+) -> dict[str, Sequence[TextFrame] | CountedNgrams]:
     """Public sources: text in files, or the n-grams of a model, a release or a vocabulary."""
     return {
-        name: listed(given, tokenizer, columns.text) or text_from_inputs(spark, given, columns)
+        name: open_counted_ngrams(given, tokenizer, columns.text)
+        or text_from_inputs(spark, given, columns)
         for name, given in inputs.items()
     }
 

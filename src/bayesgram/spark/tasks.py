@@ -30,7 +30,7 @@ from bayesgram.private.counts import (
     split_users,
 )
 from bayesgram.private.public_row_check import PublicRowCheck
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.top_ngrams import NgramScore
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import START, NgramCounter, ngram_orders
@@ -136,7 +136,9 @@ def weighed(batches: Batches, columns: Sequence[str], worth: NgramScore) -> Batc
     """Rows of n-grams and their counts in each source, with what they are worth: as bytes that sort as numbers do."""
     for batch in batches:
         counts = np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])
-        exact = [int(value).to_bytes(worth.largest_bytes, "big") for value in worth.exact(counts)]
+        exact = [
+            int(value).to_bytes(worth.max_bytes, "big") for value in worth.exact_scores(counts)
+        ]
         yield pa.RecordBatch.from_arrays(
             [*batch.columns, pa.array(exact, pa.binary())], [*batch.schema.names, "worth"]
         )
@@ -146,7 +148,7 @@ def count_users(
     batches: Batches, read: Read, vocabulary: Vocabulary, check: PublicRowCheck | None = None
 ) -> Batches:
     """Private text as (user, n-gram, count) rows, merged; then hashes of rows, 1 if they were public."""
-    bad, rows_read, check = BadRows(), 0, None if check is None else check.renewed()
+    bad, rows_read, check = BadRows(), 0, None if check is None else check.copy_empty()
     for run in _runs(read(batches, bad)):
         rows_read += sum(map(len, run))
         yield from _row_batches(count_records(run, vocabulary, cores=1, check=check))
@@ -198,7 +200,7 @@ def emit_texts(batches: Batches, read: Read) -> Batches:
 class DiscoveryQuery:
     """What a discovery asks of users' text. All public; sent to an executor once."""
 
-    public: PublicText
+    public: PublicTextModel
     orders: tuple[int, ...]
     bound: ContributionBound
 

@@ -12,10 +12,15 @@ import pyarrow as pa
 
 from bayesgram.arrays import Integers
 from bayesgram.io import BadRows, no_rows_error
-from bayesgram.public.public_rows import new_sample
-from bayesgram.public.sources import Listed, provenance_of
-from bayesgram.public.top_ngrams import ROUGHLY, NgramScore, nothing_of
-from bayesgram.public.vocabulary import Vocabulary, looked_up, refuse_empty, sizes_by_order
+from bayesgram.public.public_rows import new_row_sample
+from bayesgram.public.sources import CountedNgrams, combined_provenance
+from bayesgram.public.top_ngrams import ROUNDING_TOLERANCE, NgramScore, no_ngrams_error
+from bayesgram.public.vocabulary import (
+    Vocabulary,
+    lookup_counts,
+    refuse_empty_sources,
+    sizes_by_order,
+)
 from bayesgram.spark import tasks
 from bayesgram.spark.frames import TextFrame, bad_rows, kept, mapped, union
 from bayesgram.spark.session import run_spark
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 
 
 Sources: TypeAlias = Mapping[
-    str, Sequence[TextFrame] | Listed
+    str, Sequence[TextFrame] | CountedNgrams
 ]  # by name; a single one may be called ""
 
 
@@ -43,7 +48,7 @@ def build_vocabulary(
     """The vocabulary of sources, and the rows that were skipped."""
     sizes = sizes_by_order(order, size)
     orders = list(sizes)
-    sample = new_sample(tokenizer)
+    sample = new_row_sample(tokenizer)
     frames = [
         _counted(source, number, orders, tokenizer, sample)
         for number, source in enumerate(sources.values())
@@ -54,7 +59,9 @@ def build_vocabulary(
             "ngram", f"{' + '.join(_columns(len(sources)))} rows"
         )
         bad, rows_read = bad_rows(notes, skip=skip_bad_rows)
-        if not rows_read and all(not isinstance(source, Listed) for source in sources.values()):
+        if not rows_read and all(
+            not isinstance(source, CountedNgrams) for source in sources.values()
+        ):
             raise no_rows_error(bad)
         rows = _public_rows(
             summed.filter(f"order = {tasks.ROW_ORDER}").select("ngram"), sources, sample
@@ -64,17 +71,17 @@ def build_vocabulary(
         summed.unpersist()
     ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
     counted = np.hstack([counts for _, counts in tops])
-    made = Vocabulary.of_counts(ngrams, list(sources), counted, tokenizer, rows)
-    return made.made_with(provenance_of(_listed(sources))), bad
+    made = Vocabulary.from_counts(ngrams, list(sources), counted, tokenizer, rows)
+    return made.with_provenance(combined_provenance(_listed(sources))), bad
 
 
 def count_listed_ngrams(
     sources: Sources, *, ngrams: pa.LargeStringArray, tokenizer: Tokenizer, skip_bad_rows: bool
 ) -> tuple[Vocabulary, BadRows]:
     """The n-grams of a list, counted in sources, and the rows that were skipped."""
-    plain = Vocabulary.of_counts(ngrams, [""], np.zeros((1, len(ngrams)), np.int64), tokenizer)
+    plain = Vocabulary.from_counts(ngrams, [""], np.zeros((1, len(ngrams)), np.int64), tokenizer)
     counts, bad, rows_read = [], BadRows(), 0
-    sample = new_sample(tokenizer)
+    sample = new_row_sample(tokenizer)
     for source in sources.values():
         own, skipped, rows = _list_counts(source, plain, sample, skip=skip_bad_rows)
         counts.append(own)
@@ -85,17 +92,17 @@ def count_listed_ngrams(
     if not rows_read:
         raise no_rows_error(bad)
     public_rows = sample if _has_text(sources) else None
-    made = Vocabulary.of_counts(ngrams, list(sources), np.stack(counts), tokenizer, public_rows)
-    return made.made_with(provenance_of(_listed(sources))), bad
+    made = Vocabulary.from_counts(ngrams, list(sources), np.stack(counts), tokenizer, public_rows)
+    return made.with_provenance(combined_provenance(_listed(sources))), bad
 
 
-def _listed(sources: Sources) -> list[Listed]:
+def _listed(sources: Sources) -> list[CountedNgrams]:
     """The sources that were counted before."""
-    return [source for source in sources.values() if isinstance(source, Listed)]
+    return [source for source in sources.values() if isinstance(source, CountedNgrams)]
 
 
 def _has_text(sources: Sources) -> bool:
-    return any(not isinstance(source, Listed) for source in sources.values())
+    return any(not isinstance(source, CountedNgrams) for source in sources.values())
 
 
 def _public_rows(hashes: "DataFrame", sources: Sources, sample: RowSample) -> RowSample | None:
@@ -114,7 +121,7 @@ def _add_hashes(hashes: "DataFrame", sample: RowSample) -> None:
 
 
 def _counted(
-    source: Sequence[TextFrame] | Listed,
+    source: Sequence[TextFrame] | CountedNgrams,
     number: int,
     orders: Sequence[int],
     tokenizer: Tokenizer,
@@ -125,14 +132,14 @@ def _counted(
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
         return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer, sample)
 
-    if isinstance(source, Listed):
+    if isinstance(source, CountedNgrams):
         frame = _listed_rows(source, orders)
     else:
         frame = union([mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source])
     return frame.selectExpr("order", "ngram", "count", f"{number} source")
 
 
-def _listed_rows(source: Listed, orders: Sequence[int]) -> "DataFrame":
+def _listed_rows(source: CountedNgrams, orders: Sequence[int]) -> "DataFrame":
     """A list as a DataFrame, of the orders that are asked for."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
@@ -171,7 +178,7 @@ def _tops(
     found = run_spark(summed.groupBy("order").sum(*columns).collect)
     sums = {row[0]: tuple(map(int, row[1:])) for row in found}
     totals = [sums.get(order, (0,) * len(names)) for order in sizes]
-    refuse_empty(names, totals, list(sizes))
+    refuse_empty_sources(names, totals, list(sizes))
     return [
         _first(
             _top_candidates(summed.filter(f"order = {order}"), columns, size, NgramScore(total)),
@@ -194,7 +201,7 @@ def _top_candidates(
     found = run_spark(
         top_k.orderBy("rough", ascending=False).limit(size).agg({"rough": "min"}).collect
     )
-    last = float(found[0][0] or 0) * (1 - ROUGHLY)
+    last = float(found[0][0] or 0) * (1 - ROUNDING_TOLERANCE)
     schema = ", ".join(["ngram string", *(f"{name} long" for name in columns), "worth binary"])
     top_candidates = top_k.filter(top_k.rough >= last).select("ngram", *columns)
     return mapped(top_candidates, lambda batches: tasks.weighed(batches, columns, worth), schema)
@@ -210,7 +217,7 @@ def _first(
     )
     table = run_spark(first.toArrow)
     if not table.num_rows:
-        raise nothing_of(order)
+        raise no_ngrams_error(order)
     ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
     return ngrams, np.stack(
         [table[name].combine_chunks().to_numpy().astype(np.int64) for name in columns]
@@ -218,12 +225,12 @@ def _first(
 
 
 def _list_counts(
-    source: Sequence[TextFrame] | Listed, plain: Vocabulary, sample: RowSample, *, skip: bool
+    source: Sequence[TextFrame] | CountedNgrams, plain: Vocabulary, sample: RowSample, *, skip: bool
 ) -> tuple[Integers, BadRows, int]:
     """How often a source has each n-gram of a list, and the rows that were skipped and read; fills the sample."""
     empty = RowSample(sample.salt, least=sample.least, capacity=sample.capacity)
-    if isinstance(source, Listed):
-        return looked_up(plain.ngrams, source), BadRows(), len(source.ngrams)
+    if isinstance(source, CountedNgrams):
+        return lookup_counts(plain.ngrams, source), BadRows(), len(source.ngrams)
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
         return lambda batches: tasks.count_listed(batches, read, plain, empty)

@@ -24,7 +24,7 @@ from bayesgram.lm.language_model import CACHE_WEIGHT
 from bayesgram.pages import STYLE
 from bayesgram.planning.simulation import MOST_DRAWS, Assumed, Planner, PlanRequest
 from bayesgram.privacy.budget import Budget
-from bayesgram.releases.card import weaknesses
+from bayesgram.releases.card import find_weaknesses
 from bayesgram.reports.views import ChangesView
 from bayesgram.text.scanners import APOSTROPHES
 from bayesgram.version import VERSION
@@ -259,7 +259,7 @@ def _compared(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
     )
     tables = {title: [_change(*row) for row in rows] for title, rows in view.tables.items()}
     return {
-        "told": view.found.explained,
+        "told": view.found.summary,
         "read": view.found.how_to_read,
         "notes": view.notes,
         "tables": tables,
@@ -272,7 +272,7 @@ def _change(change: Change, ngram: str, _between: str) -> dict[str, Any]:
         "ngram": ngram,
         "before": before,
         "after": after,
-        "change": change.described,
+        "change": change.description,
         "fdr": change.fdr,
     }
 
@@ -339,7 +339,7 @@ def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
             expected = await run_in_threadpool(planner.expect, request, asked.draw)
             warnings = [
                 str(weakness)
-                for weakness in weaknesses(asked.epsilon, asked.delta, round(asked.users))
+                for weakness in find_weaknesses(asked.epsilon, asked.delta, round(asked.users))
             ]
             return JSONResponse({**asdict(expected), "warnings": warnings})
         finally:

@@ -30,9 +30,9 @@ from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.packed import Words
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.intervals import interval, intervals
-from bayesgram.releases.provenance import COLUMN, origin_column
-from bayesgram.releases.release import Release, fits
+from bayesgram.releases.intervals import probability_interval, probability_intervals
+from bayesgram.releases.provenance import ORIGIN_COLUMN, encode_origins
+from bayesgram.releases.release import Release, is_made_with
 from bayesgram.reports.views import SMALLEST, ReleaseView, Row, printable
 from bayesgram.text.ngrams import distinct_orders
 from bayesgram.text.tokenizer import Tokenizer, buffers
@@ -124,14 +124,14 @@ class OrderTable:
             keys = {Sort.MOVED: -np.abs(moved), Sort.LIFTED: -moved, Sort.LOWERED: moved}
             keys[Sort.PUBLIC] = -self.public[rows]
             found = {sort: np.argsort(key, kind="stable") for sort, key in keys.items()} | found
-        if self.release.deviations is not None:
-            doubt = self.release.deviations[rows] / np.maximum(
+        if self.release.probability_std is not None:
+            doubt = self.release.probability_std[rows] / np.maximum(
                 self.release.probabilities[rows], SMALLEST
             )
             found[Sort.SURE] = np.argsort(doubt, kind="stable")
-        if self.release.discovered is not None:
+        if self.release.discovered_mask is not None:
             likely = found[Sort.PROBABILITY]
-            found[Sort.DISCOVERED] = likely[self.release.discovered[rows[likely]]]
+            found[Sort.DISCOVERED] = likely[self.release.discovered_mask[rows[likely]]]
         return {sort: rows[places].astype(np.int32) for sort, places in found.items()}
 
     def rows(self, sort: Sort, text: str, *, reverse: bool = False) -> Ids:
@@ -157,12 +157,12 @@ class OrderTable:
     def _row(self, row: int) -> Row:
         before = None if self.public is None else float(self.public[row])
         ngram = printable(self.release.ngrams[row].as_py())
-        found = self.release.discovered is not None and bool(self.release.discovered[row])
+        found = self.release.discovered_mask is not None and bool(self.release.discovered_mask[row])
         return Row(
             ngram,
             before,
             float(self.release.probabilities[row]),
-            interval(self.release, row),
+            probability_interval(self.release, row),
             found,
         )
 
@@ -209,11 +209,11 @@ def columns(table: OrderTable, rows: Ids) -> pa.Table:
     if table.public is not None:
         found["public"] = table.public[places]
     found["probability"] = release.probabilities[places]
-    ends = intervals(release, places)
+    ends = probability_intervals(release, places)
     if ends is not None:
         found |= dict(zip(("low", "high"), ends, strict=True))
-    if release.discovered is not None:
-        found[COLUMN] = origin_column(release.discovered[places])
+    if release.discovered_mask is not None:
+        found[ORIGIN_COLUMN] = encode_origins(release.discovered_mask[places])
     metadata = {"bayesgram.claim": release.card.claim, **release.provenance().metadata}
     return pa.table(found).replace_schema_metadata(metadata)
 
@@ -274,7 +274,7 @@ class Builder:
         )
 
     def _item(self, name: str, release: Release) -> Item:
-        own = next((each for each in self._vocabularies if fits(release, each)), None)
+        own = next((each for each in self._vocabularies if is_made_with(release, each)), None)
         public = None if own is None else own.prior
         view = ReleaseView(name, release, public)
         with self.step(f"Building the model of {view.shown_name}"):
@@ -282,7 +282,7 @@ class Builder:
                 self.public if own is self.vocabulary else None
             )  # one of another vocabulary stays as it is
             model = (
-                LanguageModel.from_release(release) if moves is None else moves.moved_by(release)
+                LanguageModel.from_release(release) if moves is None else moves.adapt_to(release)
             )
             model = self._tried(model)
         with self.step(f"Sorting the n-grams of {view.shown_name}"):

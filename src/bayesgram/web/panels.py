@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.releases.card import Card, Grade, norm_bins
-from bayesgram.releases.intervals import interval
+from bayesgram.releases.card import Card, Grade, norm_histogram
+from bayesgram.releases.intervals import probability_interval
 from bayesgram.reports.views import SMALLEST, ReleaseView, printable
 from bayesgram.text.ngrams import START
 from bayesgram.text.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ def ranking(items: Sequence[Item]) -> list[int]:
 
 def _worth(view: ReleaseView) -> tuple[int, int, bool, float, float]:
     card, known = view.card, view.orders[-1].known
-    mass = sum(each.mass for each in known)  # within any of the factors
+    mass = sum(each.mass_share for each in known)  # within any of the factors
     return (
         LABELS.index(card.guarantee),
         GRADES.index(card.grade),
@@ -56,12 +56,12 @@ def brief(item: Item) -> dict[str, Any]:
         "claim": card.claim,
         "epsilon": card.epsilon,
         "delta": card.delta,
-        "unit": None if card.is_person else printable(card.unit_shown),
+        "unit": None if card.is_person else printable(card.unit_text),
         "factor": item.view.factor,
         "orders": sorted(item.tables),
         "size": len(item.view.release.ngrams),
         "sorts": [str(sort) for sort in item.tables[max(item.tables)].sorts],
-        "intervals": item.view.release.deviations is not None,
+        "intervals": item.view.release.probability_std is not None,
     }
 
 
@@ -76,20 +76,20 @@ def full(view: ReleaseView) -> dict[str, Any]:
         "claim": card.claim,
         "statement": printable(card.promise_sentence),
         "protects": printable(card.protects),
-        "person": None if card.person is None else printable(card.person),
+        "person": None if card.person_sentence is None else printable(card.person_sentence),
         "meaning": view.meaning,
         "not_covered": list(view.not_covered),
-        "assumes": list(card.assumes),
-        "composition": card.composition,
-        "chain": None if card.follows is None else printable(card.follows),
+        "assumes": list(card.assumptions),
+        "composition": card.composition_sentence,
+        "chain": None if card.chain_sentence is None else printable(card.chain_sentence),
         "made_from": [printable(str(each)) for each in card.ingredients],
-        "inferred": card.inferred_again,
+        "inferred": card.reinference_sentence,
         "ledger": _ledger(card),
         "command": None if card.command is None else printable(card.command),
         "vocabulary": card.vocabulary_sentence,
         "segment": None if card.segment_sentence is None else printable(card.segment_sentence),
         "discovered": [vars(row) for row in view.discovered],
-        "sources": card.sources,
+        "sources": card.sources_sentence,
         "source_weights": _sources(view),
         "clipping": view.clipping.sentence,
         "norms": _norms(card),
@@ -109,7 +109,7 @@ def trade(item: Item) -> dict[str, Any]:
         "epsilon": view.card.epsilon,
         "order": longest.order,
         "known": [
-            {"factor": known.factor, "ngrams": known.ngrams, "mass": known.mass}
+            {"factor": known.factor, "ngrams": known.ngram_share, "mass": known.mass_share}
             for known in longest.known
         ],
         "learnt": _learnt(view),
@@ -135,8 +135,8 @@ def _sources(view: ReleaseView) -> list[dict[str, Any]]:
                 {
                     "name": source.name,
                     "weight": source.weight,
-                    "ends": source.ends,
-                    "shown": source.shown,
+                    "ends": source.interval,
+                    "shown": source.percent_text,
                     "clear": source.is_above_noise,
                 }
                 for source in sources
@@ -155,7 +155,7 @@ def _norms(card: Card) -> list[dict[str, Any]]:
             "users": found.users,
             "clipped": found.clipped,
         }
-        for found in norm_bins(card)
+        for found in norm_histogram(card)
     ]
 
 
@@ -213,7 +213,7 @@ def suggest(
             cut[model.tokenizer] = model.tokenizer.split_unfinished(text)
         sentences, typed = cut[model.tokenizer]
         found = model.suggest(text, how_many, cache=cache, capitals=False)
-        written = model.written(found, sentences, text[len(text) - len(typed) :])
+        written = model.capitalise(found, sentences, text[len(text) - len(typed) :])
         surely = None if cache else item  # the intervals are about the release alone
         sure = [_sure(surely, sentences[-1], *each) for each in found]
         adds = [model.tokenizer.text_added_by(sentences[-1], each.word) for each in found]
@@ -230,7 +230,7 @@ def _sure(
     item: Item | None, context: list[str], word: str, probability: float
 ) -> tuple[float, float] | tuple[None, None]:
     """The interval of the longest n-gram in the release that ends with this word, relative to it."""
-    if item is None or item.view.release.deviations is None:
+    if item is None or item.view.release.probability_std is None:
         return None, None
     before = [START, *context] if item.model.tokenizer.boundaries else context
     for order in sorted(item.tables, reverse=True):
@@ -243,7 +243,7 @@ def _sure(
 
 def _scaled(item: Item, row: int, probability: float) -> tuple[float, float] | tuple[None, None]:
     released = float(item.view.release.probabilities[row])
-    ends = interval(item.view.release, row)
+    ends = probability_interval(item.view.release, row)
     if ends is None or released <= 0:
         return None, None
     return probability * ends[0] / released, min(probability * ends[1] / released, 1.0)

@@ -1,0 +1,163 @@
+"""The parts of commands that differ with --engine: on this machine, or on Spark."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesgram.choices import EngineName
+from bayesgram.cli import console, mechanism_options
+from bayesgram.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.mechanisms.discovery import Settings
+    from bayesgram.privacy.budget import Budget
+    from bayesgram.private.counts import PrivateCounts
+    from bayesgram.private.streaming import CountSummary
+    from bayesgram.public.candidate_weights import PublicTextModel
+    from bayesgram.public.discovered_ngrams import Discovery
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.text.tokenizer import Tokenizer
+
+BadRows = dict[str, int]  # how many rows were skipped, by the reason
+
+
+def is_spark(engine: EngineName, master: str | None) -> bool:
+    """Return whether the engine is Spark; refuse --master without it."""
+    if master is not None and engine is not EngineName.SPARK:
+        raise UsageError(
+            f"--master {master}: has a meaning only with --engine spark; add it or leave this out."
+        )
+    return engine is EngineName.SPARK
+
+
+def refuse_segments_on_spark(engine: EngineName, master: str | None, by: str) -> None:
+    """Refuse segments on Spark: they are counted and released on this machine."""
+    if is_spark(engine, master):
+        raise UsageError(
+            f"counts by {by!r}: segments are counted and released by --engine local; leave spark"
+            " out."
+        )
+
+
+def check_rounds_on_spark(rounds: int) -> None:
+    """Refuse more rounds of a discovery than Spark does, before anything is read."""
+    from bayesgram.spark.discovery import check_rounds
+
+    check_rounds(rounds)
+
+
+@contextmanager
+def open_counts(
+    counts: Path, vocab: Path, engine: EngineName, master: str | None, *, in_memory: bool
+) -> "Iterator[tuple[PrivateCounts, Vocabulary]]":
+    """Open private counts and load their vocabulary.
+
+    Args:
+        counts: The path of the counts.
+        vocab: The path of the vocabulary.
+        engine: Where the counts are worked on.
+        master: Spark's master URL.
+        in_memory: Whether counts on this machine are loaded; else they stay on disk.
+    """
+    if not is_spark(engine, master):
+        read = mechanism_options.load_counts if in_memory else mechanism_options.open_counts
+        yield read(counts, vocab)
+        return
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.spark.counts import load_counts
+    from bayesgram.spark.session import session
+
+    vocabulary = Vocabulary.load(vocab)
+    with session(master) as spark:
+        yield load_counts(spark, counts, vocabulary_size=len(vocabulary)), vocabulary
+
+
+def make_vocabulary_on_spark(
+    sources: Mapping[str, Sequence[str]],
+    master: str | None,
+    *,
+    tokenizer: "Tokenizer",
+    text_column: str,
+    skip_bad_rows: bool,
+    **choice: Any,  # noqa: ANN401 - order and size, or n-grams of a list
+) -> "tuple[Vocabulary, BadRows]":
+    """Make a vocabulary of public text on Spark.
+
+    Args:
+        sources: The paths of each source.
+        master: Spark's master URL.
+        tokenizer: How text is cut.
+        text_column: The column that holds the text.
+        skip_bad_rows: Whether rows that can't be read are skipped.
+        **choice: `order` and `size` of the n-grams that are chosen, or the `ngrams` of a list.
+    """
+    from bayesgram.io.records import Columns
+    from bayesgram.spark.frames import open_sources
+    from bayesgram.spark.session import session
+    from bayesgram.spark.vocabulary import build_vocabulary, count_listed_ngrams
+
+    with session(master) as spark, console.step("Reading public text on Spark"):
+        columns = Columns(text_column, None, warn_about_users=True)
+        opened = open_sources(spark, sources, columns, tokenizer)
+        make = count_listed_ngrams if "ngrams" in choice else build_vocabulary
+        vocabulary, bad_rows = make(
+            opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows
+        )
+    return vocabulary, bad_rows.by_reason
+
+
+def count_to_folder_on_spark(
+    private: Sequence[str],
+    vocabulary: "Vocabulary",
+    output: Path,
+    master: str | None,
+    *,
+    user_column: str,
+    text_column: str,
+    skip_bad_rows: bool,
+    force: bool,
+    allow_public: bool,
+) -> "tuple[CountSummary, BadRows]":
+    """Count private text on Spark, and write a counts folder."""
+    from bayesgram.io import no_rows_error
+    from bayesgram.io.records import Columns
+    from bayesgram.private.streaming import CountSummary
+    from bayesgram.spark.counts import count_texts, save_counts
+    from bayesgram.spark.frames import text_from_inputs
+    from bayesgram.spark.session import session
+
+    with session(master) as spark, console.step("Counting private text on Spark"):
+        texts = text_from_inputs(spark, private, Columns(text_column, user_column))
+        counts = count_texts(
+            texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public
+        )
+        if not counts.rows_read:
+            raise no_rows_error(counts.bad_rows)
+        save_counts(counts, vocabulary, output, force=force)
+        return CountSummary(*counts.sizes()), counts.bad_rows.by_reason
+
+
+def discover_on_spark(
+    private: Sequence[str],
+    public: "PublicTextModel",
+    settings: "Settings",
+    budget: "Budget",
+    master: str | None,
+    *,
+    user_column: str,
+    text_column: str,
+    skip_bad_rows: bool,
+    **arguments: Any,  # noqa: ANN401 - those of discover_in
+) -> "Discovery":
+    """Find n-grams that many people write and the vocabulary lacks, on Spark."""
+    from bayesgram.io.records import Columns
+    from bayesgram.mechanisms.discovery import discover_in
+    from bayesgram.spark.discovery import SparkPrivateText
+    from bayesgram.spark.frames import text_from_inputs
+    from bayesgram.spark.session import session
+
+    with session(master) as spark, console.step("Weighing private text on Spark"):
+        texts = text_from_inputs(spark, private, Columns(text_column, user_column))
+        text = SparkPrivateText(texts, skip_bad_rows=skip_bad_rows)
+        return discover_in(text, public, settings, budget, **arguments)
