@@ -27,14 +27,14 @@ TYPE_NAMES = {
     "SegmentedCounts": "private counts",
     "Mechanism": "a mechanism",
     "PublicText": "a Vocabulary",
-    "PublicTable": "a Vocabulary",
+    "PublicDistribution": "a Vocabulary",
 }
 # How an object of a type is read from a file.
 READERS = {
     "PrivateCounts": "load_counts(path)",
     "Ledger": "Ledger.open(path)",
     "PublicText": "Vocabulary.load(path)",
-    "PublicTable": "Vocabulary.load(path)",
+    "PublicDistribution": "Vocabulary.load(path)",
 }
 
 

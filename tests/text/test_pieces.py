@@ -96,7 +96,7 @@ def test_rows_are_cut_as_the_library_cuts_their_lines(files, rows):
         assert ends[-1] == len(tokens)
         for token in tokens:
             together[-1].append(token) if token else together.append([])
-    lines = [line for row in rows for line in tokenizer._LINES.split(row)]
+    lines = [line for row in rows for line in tokenizer._LINE_BREAK_RUN.split(row)]
     wanted = [
         [escape_piece(piece) for piece in plain.encode(line, add_special_tokens=False).tokens]
         for line in lines
@@ -283,5 +283,5 @@ def test_the_file_says_whether_case_matters(tmp_path, option):
     )
     assert (
         told
-        == "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."
+        == "--tokenizer file: the file itself says whether case matters; leave --keep-case and --lower-case out."
     )
