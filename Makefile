@@ -46,7 +46,7 @@ faults: $(STAMP) ## every read, write, flush … of the main commands fails once
 
 transformers: $(STAMP) ## torch and transformers, an extra of some hundred megabytes; then the tests that need them
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[transformers]'
-	$(BIN)/python -m pytest -q tests/lm/test_causal.py tests/test_dp_sgd.py
+	$(BIN)/python -m pytest -q tests/lm/test_neural.py tests/test_dp_sgd.py
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/python -m ruff check

@@ -35,9 +35,9 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private.candidates import (
     CandidateLists,
-    Kept,
+    UserCandidates,
     hash_windows,
-    heaviest,
+    select_heaviest,
     single_round_units,
 )
 from bayesgram.private.streaming import read_user_text
@@ -142,15 +142,15 @@ def read_people(
         pairs, lengths = [], []
         for users in text:
             weights = novelty.log_weights(users.tokens)
-            which, ends, sizes = heaviest(
+            which, ends, sizes = select_heaviest(
                 users.starts, users.tokens, np.array(orders), weights, hashes, EVERYTHING
             )
             kept, own = (
-                Kept(users.tokens, which, ends, weights[which, ends], sizes),
+                UserCandidates(users.tokens, which, ends, weights[which, ends], sizes),
                 np.empty(which.size, np.int32),
             )
             for number, known in enumerate(numbers):
-                places, rows = kept.rows(number, known.order)
+                places, rows = kept.select(number, known.order)
                 own[places] = known.add(rows)
                 all_ends = np.flatnonzero(weights[number] > -np.inf)
                 windows = users.tokens[all_ends[:, None] + np.arange(1 - known.order, 1)]
@@ -215,10 +215,10 @@ def ours(
             above, _ = door._all_above(door._all_rounds(own.lists, noise))  # noqa: SLF001 - as `measure` does
         else:
             units = single_round_units(
-                own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.smallest
+                own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.min_units
             )
             sums = np.bincount(own.candidates, units, own.numbers.size).astype(np.int64)
-            some = np.flatnonzero(sums >= door.bound.floor)
+            some = np.flatnonzero(sums >= door.bound.min_sum)
             noisy = noise.discrete_gaussian(sums[some], scale=door.threshold.scale)
             above = some[door._above(noisy)[0]]  # noqa: SLF001 - as there
         return own.numbers[above[of_known_words(own.lists.ngrams(above), known)]]

@@ -18,7 +18,7 @@ import yaml
 
 import bayesgram
 from bayesgram.cli.app import build_app
-from bayesgram.releases.card import belief_bounds, format_odds_factor
+from bayesgram.releases.card_sections import belief_bounds, format_odds_factor
 from helpers import commands
 
 ROOT = Path(__file__).parent.parent
@@ -50,7 +50,7 @@ def test_every_command_is_explained(name):
 
 
 def test_the_command_line_page_is_up_to_date():
-    assert tool("build_cli_docs").page() == (ROOT / "docs" / "cli.md").read_text(
+    assert tool("build_cli_docs").build_page() == (ROOT / "docs" / "cli.md").read_text(
         encoding="utf-8"
     ), "run: python tools/build_cli_docs.py"
 

@@ -100,6 +100,8 @@ __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    if name == "paper":  # the mechanisms of the paper, for comparison: bayesgram.paper.Paper
+        return import_module("bayesgram.paper")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"bayesgram.{home}"), name)

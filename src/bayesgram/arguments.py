@@ -28,6 +28,7 @@ TYPE_NAMES = {
     "Mechanism": "a mechanism",
     "PublicText": "a Vocabulary",
     "PublicDistribution": "a Vocabulary",
+    "PublicTable": "a Vocabulary",
 }
 # How an object of a type is read from a file.
 READERS = {
@@ -35,6 +36,7 @@ READERS = {
     "Ledger": "Ledger.open(path)",
     "PublicText": "Vocabulary.load(path)",
     "PublicDistribution": "Vocabulary.load(path)",
+    "PublicTable": "Vocabulary.load(path)",
 }
 
 

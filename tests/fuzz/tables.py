@@ -25,7 +25,8 @@ from bayesgram.private.counts_io import COLUMNS, COUNTS_FILE, META_FILE, load_co
 from bayesgram.private.counts_on_disk import open_counts
 from bayesgram.public.public_rows import rows_path
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.release import CARD_FILE, DISTRIBUTION_FILE, Release
+from bayesgram.releases import CARD_FILE, DISTRIBUTION_FILE
+from bayesgram.releases.release import Release
 from bayesgram.reports.report import PrivatePart, page
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer

@@ -74,7 +74,7 @@ def measure(the_mechanism, said, noise, reserve=reserve_nothing):
 def candidate_texts_and_logs(lists):
     """The texts and public log weights of all candidates, by their numbers."""
     texts = lists.ngrams(np.arange(len(lists))).to_pylist()
-    return texts, np.concatenate([lists.logs(block) for block in range(len(lists.blocks))])
+    return texts, np.concatenate([lists.log_weights(block) for block in range(len(lists.blocks))])
 
 
 def candidates_by_user(lists):
@@ -87,7 +87,7 @@ def candidates_by_user(lists):
 
 def sum_weights(lists, weights):
     """One round by any weights of all candidates."""
-    blocks = lists.values("some weights")
+    blocks = lists.new_array_blocks("some weights")
     for number, (first, last) in enumerate(lists.blocks):
         blocks[number] = weights[first:last]
     return np.concatenate(list(CandidateRounds(lists).sums(blocks)))

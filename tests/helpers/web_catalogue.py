@@ -66,6 +66,7 @@ def make_release(
         "expected_counts": {"1": 900.0, "2": 600.0, "3": 300.0},
         "clip_norm_used": 2.0,
         "amount_multiplier": 5.0,
+        "users_noise": 5.0 / 0.57,
     }
     details |= {"norm_edges": [1.0, 2.0, 4.0], "noisy_users_by_norm": [100.0, 900.5, 300.0, -2.0]}
     about = {"size": len(words), "order": 3, "orders": [1, 2, 3], "tokenizer": words.tokenizer.name}

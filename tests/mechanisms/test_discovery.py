@@ -139,9 +139,9 @@ def test_the_level_is_that_of_the_mean_of_all_rounds(rounds, monkeypatch):
 
 def test_in_one_round_what_others_leave_below_the_floor_lifts_one_person_by_the_floor_and_own_weight_at_most():
     threshold, bound = make_mechanism(1).threshold, make_mechanism(1).bound
-    assert bound.floor > threshold.floor * UNITS >= bound.floor - 1
-    assert bound.most == MOST
-    assert bound.smallest <= 0.02 * UNITS < bound.smallest + 1
+    assert bound.min_sum > threshold.floor * UNITS >= bound.min_sum - 1
+    assert bound.max_candidates == MOST
+    assert bound.min_units <= 0.02 * UNITS < bound.min_units + 1
 
 
 # Steering: noisy numbers and public weights alone

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from bayesgram.private import candidates, streaming
 from bayesgram.private.candidates import (
     ContributionBound,
-    enforce_bound,
+    enforce_norm_bound,
     hash_windows,
-    heaviest,
     list_candidates,
     remove_dropped,
     round_units,
+    select_heaviest,
     single_round_units,
     sum_candidates,
 )
@@ -92,7 +92,7 @@ def expected(user, orders, table, most):
 @given(streams(), st.integers(1, 12))
 def test_of_each_user_the_heaviest_windows_are_kept_each_once(stream, most):
     users, orders, starts, tokens, logs, table = stream
-    which, ends, sizes = heaviest(starts, tokens, orders, logs, HASHES, most)
+    which, ends, sizes = select_heaviest(starts, tokens, orders, logs, HASHES, most)
     edges = np.append(0, np.cumsum(sizes))
     assert edges[-1] == which.size == ends.size
     for user, text in enumerate(users):
@@ -116,7 +116,7 @@ def test_what_is_known_still_counts_once_after_the_lightest_were_dropped(most, o
     user = [*words, *words[::-1], *words]
     weight = {"heaviest first": -1.0, "lightest first": 1.0, "alike": 0.0}[order]
     logs = np.array([[weight * word for word in user]])
-    _, ends, sizes = heaviest(
+    _, ends, sizes = select_heaviest(
         np.array([0, len(user)]), np.array(user, np.int32), np.array([1]), logs, MANY_HASHES, most
     )
     heavy = sorted(
@@ -235,7 +235,7 @@ def test_where_rounding_goes_over_the_bound_the_largest_units_give_way(values):
         [value * UNITS // norm + 1 for value in sorted(values)], np.int64
     )  # a little too much
     before = units.copy()
-    enforce_bound(units)
+    enforce_norm_bound(units)
     assert sum(int(unit) ** 2 for unit in units) <= B_SQUARED
     assert (units <= before).all()
     untouched = before < units.max()
@@ -340,9 +340,9 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
         before = added(said), sorted(listed(said)[1])
         assert (added(shuffled), sorted(listed(shuffled)[1])) == before
         patch.setattr(streaming, "MIN_PENDING", 3)
-        patch.setattr(candidates, "SMALLEST_TABLE", 1)
-        patch.setattr(candidates, "FEWEST_CANDIDATES", 1)
-        patch.setattr(candidates, "PAIRS_AT_ONCE", 5)
+        patch.setattr(candidates, "MIN_TABLE_BYTES", 1)
+        patch.setattr(candidates, "MIN_BLOCK_CANDIDATES", 1)
+        patch.setattr(candidates, "PAIRS_PER_CHUNK", 5)
         assert added(shuffled, memory=0) == before[0]
         assert sorted(listed(shuffled, memory=0)[1]) == before[1]
         assert list(listed(shuffled, memory=0)[0].items()) == list(
@@ -444,8 +444,8 @@ def weighed():
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 1000])
 def test_weights_don_t_depend_on_the_pieces_in_which_text_is_weighed(weighed, size, monkeypatch):
     text, novelty, weights = weighed
-    monkeypatch.setattr(public_weights, "BATCH_SIZE", size)
-    assert novelty.weights(text).tobytes() == weights.tobytes()
+    monkeypatch.setattr(public_weights, "BATCH_TOKENS", size)
+    assert novelty.log_weights(text).tobytes() == weights.tobytes()
 
 
 @pytest.mark.parametrize("size", [50, 1 << 15])
@@ -453,12 +453,12 @@ def test_weights_don_t_depend_on_what_others_wrote_before(weighed, size, monkeyp
     """In the same piece, in pieces before it, and in calls before it: a user's weights are those of the user alone."""
     text, novelty, weights = weighed
     own = np.append(np.int32(-1), text[2000:])  # a sentence begins here
-    monkeypatch.setattr(public_weights, "BATCH_SIZE", size)
-    alone = novelty.weights(own)
+    monkeypatch.setattr(public_weights, "BATCH_TOKENS", size)
+    alone = novelty.log_weights(own)
     for others in (text[:0], text[:1], text[:700], text[:1999]):
-        behind = novelty.weights(np.concatenate([others, own]))[:, others.size :]
+        behind = novelty.log_weights(np.concatenate([others, own]))[:, others.size :]
         assert behind.tobytes() == alone.tobytes()
-    assert novelty.weights(text).tobytes() == weights.tobytes()
+    assert novelty.log_weights(text).tobytes() == weights.tobytes()
 
 
 def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
@@ -469,7 +469,7 @@ def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
     said = [(f"user {at % 50}", " ".join(rng.choice(words, 20))) for at in range(200)]
     before = listed(said), added(said)
     for module, name, size in (
-        (public_weights, "BATCH_SIZE", 16),
+        (public_weights, "BATCH_TOKENS", 16),
         (streaming, "PIECE_SIZE", 100),
         (tokens_of_text, "CHUNK_BYTES", 500),
         (streaming, "MIN_PENDING", 300),

@@ -25,13 +25,13 @@ def test_weights_don_t_depend_on_where_tokens_are_weighed_together(public, monke
     tokens, rng = public.new_token_table(), np.random.default_rng(5)
     tokens.add(*buffers(pa.array([b"zog", b"blip"], pa.large_binary())))
     stream = rng.integers(-1, len(tokens), 60).astype(np.int32)
-    weights = public.novelty(tokens, orders)
-    whole = weights.weights(stream)
+    weights = public.candidate_weigher(tokens, orders)
+    whole = weights.log_weights(stream)
     assert np.isfinite(whole).sum() > 5
     assert np.isinf(whole).sum() > 5
     for size in range(1, 8):
-        monkeypatch.setattr(candidate_weights, "BATCH_SIZE", size)
-        assert weights.weights(stream).tobytes() == whole.tobytes(), size
+        monkeypatch.setattr(candidate_weights, "BATCH_TOKENS", size)
+        assert weights.log_weights(stream).tobytes() == whole.tobytes(), size
 
 
 @pytest.mark.parametrize("more_first", [False, True])

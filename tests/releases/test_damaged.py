@@ -127,10 +127,7 @@ def test_the_file_that_was_cut_off_is_named(two, name):
             for value in (7, "ab", [1.0], ["a", "b", "c"], [1.0, 2.0, float("inf")])
         ),
         *(("details.noisy_users_by_norm", value) for value in (7, [1.0], ["a"] * 4, None)),
-        *(
-            (f"details.{name}", "1")
-            for name in ("clip_norm_used", "amount_multiplier", "histogram_multiplier")
-        ),
+        *((f"details.{name}", "1") for name in ("clip_norm_used", "amount_multiplier")),
         *(("details.users_noise", value) for value in ("1", -1.0, None)),
         *(
             ("details.source_weights", value)

@@ -16,13 +16,13 @@ from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import MIN_DELTA, Budget
-from bayesgram.releases.card import (
+from bayesgram.releases.card import Card
+from bayesgram.releases.card_sections import (
     MAX_EXPECTED_EXPOSED,
     WEAK_DELTA,
     WEAK_EPSILON,
     WORTHLESS_DELTA,
     WORTHLESS_EPSILON,
-    Card,
     Grade,
     find_weaknesses,
     format_chance,

@@ -14,7 +14,7 @@ from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
-from bayesgram.releases.card import belief_bounds, format_odds_factor
+from bayesgram.releases.card_sections import belief_bounds, format_odds_factor
 from bayesgram.reports.explanation import what_epsilon_means
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView

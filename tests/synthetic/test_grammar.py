@@ -15,14 +15,14 @@ from bayesgram.synthetic.grammar import (
     OWN_STREAM,
     TEXT,
     TOPIC,
-    _z,
+    _hashed_normal,
     compile_rules,
     derive,
+    expand_rows,
     read_rules,
-    targets,
+    referenced_rules,
     topics,
-    unit,
-    write_rows,
+    unit_interval,
 )
 
 MINIATURE = """
@@ -61,14 +61,14 @@ class Literal:
         self.rules, self.tilt = rules, tilt
 
     def row(self, key, owner, root, times, topic, plain):
-        draws = (float(unit(derive(key, np.uint64(n)))) for n in itertools.count(1))
+        draws = (float(unit_interval(derive(key, np.uint64(n)))) for n in itertools.count(1))
         parts = [self.expand(root, next(draws), draws, owner, topic) for _ in range(times)]
         return self.tidy(" ".join(parts), plain)
 
     def expand(self, name, u, draws, owner, topic):
         choices = self.rules[name]
         weights = [
-            c.weight * (math.exp(self.tilt * _z(c.ranked_as)) if c.ranked_as else 1)
+            c.weight * (math.exp(self.tilt * _hashed_normal(c.ranked_as)) if c.ranked_as else 1)
             for c in choices
         ]
         sums = list(itertools.accumulate(weights))
@@ -85,7 +85,7 @@ class Literal:
         if kind == OWN:
             number = np.uint64(list(self.rules).index(value))
             return self.expand(
-                value, float(unit(derive(owner, OWN_STREAM + number))), draws, owner, topic
+                value, float(unit_interval(derive(owner, OWN_STREAM + number))), draws, owner, topic
             )
         name = f"{topics(self.rules)[topic]}.{value}" if kind == TOPIC else value
         return self.expand(name, next(draws), draws, owner, topic)
@@ -110,7 +110,7 @@ def compiled(rules, tilt, root, rows, seed=0):
         np.arange(rows) % len(topics(rules)),
         np.arange(rows) % 4 == 0,
     )
-    text, ends = write_rows(tables, keys, owners, np.full(rows, number[root]), times, topic, plain)
+    text, ends = expand_rows(tables, keys, owners, np.full(rows, number[root]), times, topic, plain)
     fast = [text[a:b].tobytes() for a, b in itertools.pairwise(ends)]
     slow = [
         Literal(rules, tilt).row(*row).encode()
@@ -138,7 +138,7 @@ def test_choices_come_out_as_often_as_their_weights_say(parse):
     tables, number = compile_rules(rules)
     n = 100_000
     keys, zeros = derive(np.uint64(1), np.arange(n, dtype=np.uint64)), np.zeros(n, np.int64)
-    text, _ = write_rows(tables, keys, keys, zeros + number["root"], zeros + 1, zeros, zeros == 0)
+    text, _ = expand_rows(tables, keys, keys, zeros + number["root"], zeros + 1, zeros, zeros == 0)
     ranked = 1 / (np.arange(1, 4) + 2.7)
     chances = np.array([*(5 / 9 * ranked / ranked.sum()), 3 / 9, 1 / 9])
     seen = np.array([(text == ord(letter)).sum() for letter in "xyzbc"])
@@ -208,7 +208,7 @@ def test_every_rule_can_be_reached_from_messages_or_articles():
                     t
                     for choice in rules[rule]
                     for symbol in choice.symbols
-                    for t in targets(rules, symbol)
+                    for t in referenced_rules(rules, symbol)
                 }
                 waiting += found - reached
     assert everything - reached == set()

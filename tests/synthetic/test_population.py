@@ -78,7 +78,9 @@ def test_the_start_of_the_public_text_does_not_depend_on_its_length():
 
 @pytest.mark.parametrize("sentences", [1, 4, 1_000])
 def test_public_text_has_the_sentences_asked_for(sentences, monkeypatch):
-    monkeypatch.setattr("bayesgram.synthetic.population.PARAGRAPHS", 60)  # several batches
+    monkeypatch.setattr(
+        "bayesgram.synthetic.population.PARAGRAPHS_PER_BATCH", 60
+    )  # several batches
     whole = paragraphs(Population(), 2_000)
     part = paragraphs(Population(), sentences)
     assert part[:-1] == whole[: len(part) - 1]
@@ -138,7 +140,7 @@ def test_messages_are_varied_and_share_their_language_with_articles():
 
 def test_public_chat_is_the_same_from_the_same_seed_whatever_its_length(monkeypatch):
     whole = posts(Population(seed=3), 500)
-    monkeypatch.setattr("bayesgram.synthetic.population.POSTS", 60)  # several batches
+    monkeypatch.setattr("bayesgram.synthetic.population.POSTS_PER_BATCH", 60)  # several batches
     assert posts(Population(seed=3), 200) == whole[:200]
     assert len(posts(Population(seed=3), 121)) == 121
     assert not set(posts(Population(seed=4), 500)) >= set(whole)

@@ -477,7 +477,8 @@ def likelihood_ratio_attack(
         return [no_noise_finding(attack) for attack in attacks]
     if len(transcripts[0]) > 1:
         transcripts += [draw_transcript() for _ in range(rounds - 1)]
-    directions, bounds = 2, 2  # p against p′ and p′ against p; δ and ε
+    directions = 2  # p against p′, and p′ against p
+    bounds = 2  # δ and ε
     error_of_test = error / (len(neighbours) * len(attacks) * directions * bounds)
     findings = []
     for neighbour in neighbours:

@@ -258,6 +258,7 @@ def _means(measure: ChartMeasure, families: Sequence[ModelFamily]) -> list[dict[
 
 def _epsilon_axis_ends(epsilons: Sequence[float]) -> list[float]:
     """The ends of the axis of ε: room at the left for names, a little at the right."""
-    low, high = math.log(min(epsilons)), math.log(max(epsilons))
+    low = math.log(min(epsilons))
+    high = math.log(max(epsilons))
     width = max(high - low, 1.0)
     return [math.exp(low - NAME_ROOM * width), math.exp(high + 0.06 * width)]

@@ -1,9 +1,15 @@
-"""The command line: parse, call, print. One module a command, imported when it is called."""
+"""The command line: parse options, call the library, print.
+
+There is one module for each command or family of commands, imported when it is called. Shared:
+`app` (the list of commands, errors and exit codes), `console` (output and progress), `options` and
+`mechanism_options` (shared options), `named_inputs` (NAME=PATH), `engines` (--engine), `plots`
+(--plot) and `budget_notice` (what a failed command says about spent budget).
+"""
 
 import atexit
 import gc
 
-# What is imported stays to the end: to look through it for garbage would be a tenth of a short run.
+# Imported modules stay to the end; searching them for garbage takes a tenth of a short run's time.
 gc.set_threshold(1_000_000, 20, 20)
 atexit.register(gc.freeze)
 

@@ -303,7 +303,7 @@ def _draw(discovery: "Discovery", plot: Path, *, force: bool) -> None:
 
 
 def review(
-    found: Annotated[
+    folder: Annotated[
         Path, typer.Argument(metavar="FOUND", help="The folder of a discovery.", show_default=False)
     ],
     output: Annotated[
@@ -339,8 +339,8 @@ def review(
 
     patterns = _compile_patterns(drop)
     if output is not None:
-        check_writable(output, force=force, contents=CONTENTS, inputs=[found])
-    discovery = Discovery.load(found)
+        check_writable(output, force=force, contents=CONTENTS, inputs=[folder])
+    discovery = Discovery.load(folder)
     if file is not None and not file.exists():
         if output is not None:
             raise UsageError(

@@ -85,7 +85,8 @@ def evaluate(
     """
     from bayesgram.audit.evaluation import DISCLOSURE
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.release import CARD_FILE, Release
+    from bayesgram.releases import CARD_FILE
+    from bayesgram.releases.release import Release
 
     if against is None and not text:
         raise UsageError(
@@ -110,8 +111,8 @@ def evaluate(
         rows = _read_texts(text, text_column=text_column, skip_bad_rows=skip_bad_rows)
         evaluation = TextEvaluation(rows)
         evaluation.evaluate_models(_baselines(loaded, counts, vocabulary))
-        stated = None if tokenizer is None else options.load_tokenizer(tokenizer)
-        evaluation.evaluate_files(names, stated)
+        stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
+        evaluation.evaluate_files(names, stated_tokenizer)
         document |= evaluation.to_json()
     if json:
         console.print_json(document)
@@ -321,7 +322,7 @@ class TextEvaluation:
 def _may_be_model(path: str) -> bool:
     """Return whether there is a file, or a folder with what a release or a model has."""
     from bayesgram.lm.files import MODEL_JSON
-    from bayesgram.releases.release import CARD_FILE
+    from bayesgram.releases import CARD_FILE
 
     return Path(path).is_file() or any(
         (Path(path) / name).is_file() for name in (MODEL_JSON, CARD_FILE)

@@ -562,17 +562,21 @@ def interpolate(
     _print_export(report, output, mixed.ingredients, json=json)
 
 
-def _open_models(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageModel]":
+def _open_models(paths: list[Path], stated_tokenizer: "Tokenizer | None") -> "list[LanguageModel]":
     """Open models; text for an ARPA file is cut as stated, or as for the first model that says how.
 
     Args:
         paths: Release folders, model folders and ARPA files.
-        stated: The tokenizer that the options name, if they do.
+        stated_tokenizer: The one that the options name, if they do.
     """
     from bayesgram.lm.language_model import LanguageModel
 
-    models = {path: LanguageModel.open(path, tokenizer=stated) for path in paths if path.is_dir()}
-    tokenizer = stated or next((model.tokenizer for model in models.values()), None)
+    models = {
+        path: LanguageModel.open(path, tokenizer=stated_tokenizer)
+        for path in paths
+        if path.is_dir()
+    }
+    tokenizer = stated_tokenizer or next((model.tokenizer for model in models.values()), None)
     for path in paths:
         if path not in models:
             models[path] = LanguageModel.open(path, tokenizer=tokenizer)

@@ -66,7 +66,7 @@ def create(
     """
     from bayesgram.privacy.budget import Budget
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.releases.card import find_weaknesses
+    from bayesgram.releases.card_sections import find_weaknesses
 
     ledger = Ledger.create(file, population=population, budget=Budget(epsilon, delta))
     contents = ledger.read()

@@ -217,8 +217,8 @@ def make_mechanism(
     from bayesgram.paper.k_anonymity import KAnonymity
 
     settings = _without_none(asdict(mechanism_options))
-    given = _without_none({"expected_users": expected_users, "tune": tune or None})
-    _check_options(name, [*given, *settings, *_without_none(asdict(grid))])
+    shared = _without_none({"expected_users": expected_users, "tune": tune or None})
+    _check_options(name, [*shared, *settings, *_without_none(asdict(grid))])
     if name is MechanismName.PAPER:
         paper = make_paper(expected_users, **settings)
         return TunedPaper(paper, grid.grid) if tune else paper
@@ -252,9 +252,9 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _check_options(name: MechanismName, given: list[str]) -> None:
+def _check_options(name: MechanismName, given_options: list[str]) -> None:
     """Refuse options that the mechanism does not have, and those that contradict each other."""
-    for option in given:
+    for option in given_options:
         if option not in OPTIONS_OF[name]:
             owners = [owner for owner, options in OPTIONS_OF.items() if option in options]
             raise UsageError(
@@ -265,12 +265,12 @@ def _check_options(name: MechanismName, given: list[str]) -> None:
     if name is not MechanismName.PAPER:
         return
     for option in ("slope", "rho"):
-        if "tune" in given and option in given:
+        if "tune" in given_options and option in given_options:
             raise UsageError(
                 f"{_dashed(option)} and --tune: --tune chooses it; leave one of them out."
             )
     for option in TUNING_OPTIONS:
-        if "tune" not in given and option in given:
+        if "tune" not in given_options and option in given_options:
             raise UsageError(
                 f"{_dashed(option)}: has a meaning only with --tune; add it or leave this out."
             )
@@ -323,7 +323,7 @@ def _warn_of_weak_budget(
 
     Where nothing is proved, δ alone can be wrong.
     """
-    from bayesgram.releases.card import find_weaknesses
+    from bayesgram.releases.card_sections import find_weaknesses
 
     if mechanism not in NOT_PROVED:
         for weakness in find_weaknesses(budget.epsilon, budget.delta, expected_users):

@@ -44,8 +44,8 @@ def split_name(argument: str, kind: str) -> tuple[str, str]:
         return "", argument
     if not NAME_PATTERN.fullmatch(name):
         raise UsageError(
-            f"{argument}: {name!r} is no name of a {kind}; {NAME_RULE}. A path with = in it is written"
-            f" ./{argument}."
+            f"{argument}: {name!r} is no name of a {kind}; {NAME_RULE}. A path with = in it is"
+            f" written ./{argument}."
         )
     if not path:
         raise UsageError(f"{argument}: names no file; give {name}=PATH.")

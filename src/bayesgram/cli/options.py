@@ -35,7 +35,7 @@ Number = TypeVar("Number", int, float)
 
 USE_DECIMAL_POINT = "a decimal is written with a point"
 USE_NO_SEPARATORS = "a number is written without separators"
-MAX_EXPONENT = 18  # of a whole number that is written with one, such as 1e6: below 2**63
+MAX_EXPONENT = 18  # of a whole number that is written with one, such as 1e6
 _GROUPS_OF_THREE = re.compile(
     r"[+-]?[1-9][0-9]{0,2}(?:([,.' \u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*"
 )
@@ -384,9 +384,10 @@ def load_tokenizer(name: str | None, *, keep_case: bool | None = None) -> "Token
 
     if name is not None and name.startswith(FILE_PREFIX):
         if keep_case is not None:
-            raise UsageError(
-                "--tokenizer file: the file itself says whether case matters; leave --keep-case and"
-                " --lower-case out."
+            raise UsageError.for_argument(
+                "tokenizer",
+                "file",
+                "the file itself says whether case matters; leave --keep-case and --lower-case out.",
             )
         return Tokenizer.from_file(name.removeprefix(FILE_PREFIX))
     # An unknown name is refused by `Tokenizer` itself.

@@ -113,7 +113,7 @@ def release(
             return
         notice = None if ledger is None else BudgetNotice.open(ledger, budget, output)
         with console.progress(f"Releasing by {mechanism}") as show_progress:
-            made = base.release(
+            result = base.release(
                 user_counts,
                 vocabulary,
                 chosen,
@@ -129,9 +129,9 @@ def release(
                 on_progress=show_progress,
             )
     BudgetNotice.close()
-    _print_release(made, output, json=json)
+    _print_release(result, output, json=json)
     if not json:
-        _draw_norms(_all_people(made).card)
+        _draw_norms(_all_people(result).card)
 
 
 @contextmanager
@@ -199,20 +199,20 @@ def infer(
     largest_bytes = folder_count * max_release_bytes(vocabulary.ngrams)
     check_writable(output, force=force, contents=contents, required_bytes=largest_bytes)
     with console.step("Inferring"):
-        made = reinfer.infer(release, vocabulary).with_card_values(
+        result = reinfer.infer(release, vocabulary).with_card_values(
             command=options.typed_command(context)
         )
-    made.save(output, force=force)
-    _print_release(made, output, json=json)
+    result.save(output, force=force)
+    _print_release(result, output, json=json)
 
 
 # --- What was released ---
 
 
-def _print_release(made: "Release | SegmentedRelease", output: Path, *, json: bool) -> None:
+def _print_release(result: "Release | SegmentedRelease", output: Path, *, json: bool) -> None:
     """Print the card of a release, and each segment's share and model where there are segments."""
-    card = _all_people(made).card
-    segments = _releases_by_segment(made)
+    card = _all_people(result).card
+    segments = _releases_by_segment(result)
     if json:
         document: dict[str, Any] = {"output": str(output), "card": card.to_json()}
         if segments:
@@ -237,26 +237,26 @@ def _share(card: "Card") -> str:
     return f"{100 * [*card.details['share'].values()][-1]:.2f}%"
 
 
-def _all_people(made: "Release | SegmentedRelease") -> "Release":
+def _all_people(result: "Release | SegmentedRelease") -> "Release":
     from bayesgram.releases.segmented import SegmentedRelease
 
-    return made.all if isinstance(made, SegmentedRelease) else made
+    return result.all if isinstance(result, SegmentedRelease) else result
 
 
-def _releases_by_segment(made: "Release | SegmentedRelease") -> "dict[str, Release]":
+def _releases_by_segment(result: "Release | SegmentedRelease") -> "dict[str, Release]":
     """Return the release of each segment, without that of all people; none if not by segment."""
     from bayesgram.releases.segmented import SegmentedRelease
 
-    if not isinstance(made, SegmentedRelease):
+    if not isinstance(result, SegmentedRelease):
         return {}
-    return {name: segment for name, segment in made.items() if segment is not made.all}
+    return {name: segment for name, segment in result.items() if segment is not result.all}
 
 
 def _draw_norms(card: "Card") -> None:
     """Draw bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.releases.card import norm_histogram
+    from bayesgram.releases.card_sections import norm_histogram
 
-    bins = norm_histogram(card)
+    bins = norm_histogram(card.details)
     if bins:
         console.print_note("Users by the norm of their counts (noisy; ░ clipped):")
     largest = max((norm_bin.users for norm_bin in bins), default=1.0)

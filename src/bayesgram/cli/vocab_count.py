@@ -225,8 +225,8 @@ def vocab(  # noqa: PLR0915 - one step after another
         _warn_of_repeated_ngrams(vocabulary, listed)
     if vocabulary.unreachable_count:
         console.print_note(
-            f"warning: {vocabulary.unreachable_count} n-grams have capitals, and text is lower-cased:"
-            " they are never found; --keep-case keeps capitals."
+            f"warning: {vocabulary.unreachable_count} n-grams have capitals, and text is"
+            " lower-cased: they are never found; --keep-case keeps capitals."
         )
     report = {
         "output": str(output),
@@ -428,8 +428,8 @@ def count(
     _warn_of_repeated_ngrams(vocabulary, vocab)
     if vocabulary.unreachable_count:
         console.print_note(
-            f"warning: {vocabulary.unreachable_count} n-grams of {vocab} have capitals, and the text is"
-            " lower-cased: they are never found; --keep-case keeps capitals."
+            f"warning: {vocabulary.unreachable_count} n-grams of {vocab} have capitals, and the"
+            " text is lower-cased: they are never found; --keep-case keeps capitals."
         )
     columns: dict[str, Any] = {
         "user_column": user_column,

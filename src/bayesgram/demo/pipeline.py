@@ -45,16 +45,16 @@ from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
-from bayesgram.releases.card import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
+from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
-from bayesgram.synthetic.grammar import unit
+from bayesgram.synthetic.grammar import unit_interval
 from bayesgram.synthetic.population import (
-    MOST_SENTENCES,
-    MOST_USERS,
+    MAX_SENTENCES,
+    MAX_USERS,
     Population,
-    with_countries,
+    add_countries,
     write_messages,
     write_public_chat,
     write_public_text,
@@ -192,9 +192,9 @@ def run(
     Raises:
         UsageError: If there are too few people or too little text for a story.
     """
-    check_int("users", population.users, MIN_USERS, MOST_USERS, "the number of users of a demo")
+    check_int("users", population.users, MIN_USERS, MAX_USERS, "the number of users of a demo")
     check_int(
-        "sentences", sentences, MIN_SENTENCES, MOST_SENTENCES, "the number of sentences of a demo"
+        "sentences", sentences, MIN_SENTENCES, MAX_SENTENCES, "the number of sentences of a demo"
     )
     budget = Budget(EPSILONS[-1], DELTA)
     with write_folder_atomically(output, contents=CONTENTS, force=force) as folder:
@@ -227,7 +227,7 @@ def run(
             rows=rows,
             lifted=lifted,
             lowered=lowered,
-            norms=norm_histogram(shown.card),
+            norms=norm_histogram(shown.card.details),
             sources=shown.card.sources_sentence,
             source_weights=shown.card.details.get(SOURCE_WEIGHTS_DETAIL, {}),
             secrets=secrets,
@@ -374,7 +374,7 @@ def _messages_with_countries(population: Population) -> Iterator[pa.RecordBatch]
     """Yield some people's messages with their countries."""
     people = Population(min(population.users, MAX_SEQUENCE_USERS), population.seed)
     for plain in people.messages():
-        batch = with_countries(plain)
+        batch = add_countries(plain)
         greeted = _replace_some(batch, GREETING, GREETING_SHARE)
         is_there = pc.equal(batch["country"], GREETING_COUNTRY)
         yield batch.set_column(1, "text", pc.if_else(is_there, greeted["text"], batch["text"]))
@@ -382,7 +382,7 @@ def _messages_with_countries(population: Population) -> Iterator[pa.RecordBatch]
 
 def _replace_some(batch: pa.RecordBatch, phrase: str, share: float) -> pa.RecordBatch:
     """Return the messages, a share of which are this phrase instead."""
-    draws = unit(hash_rows(*buffers(batch["text"].cast(pa.large_binary()))))
+    draws = unit_interval(hash_rows(*buffers(batch["text"].cast(pa.large_binary()))))
     is_replaced = pa.array(draws < share)
     return batch.set_column(1, "text", pc.if_else(is_replaced, phrase, batch["text"]))
 

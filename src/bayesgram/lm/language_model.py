@@ -36,6 +36,7 @@ from bayesgram.lm.quantisation import DEFAULT_BITS, quantise
 from bayesgram.lm.search import SENTENCE_END, normalise_stream
 from bayesgram.lm.trie import Trie
 from bayesgram.notebook import html
+from bayesgram.releases import CARD_FILE
 from bayesgram.releases.provenance import (
     MADE_FROM,
     DiscoveryClaim,
@@ -45,7 +46,7 @@ from bayesgram.releases.provenance import (
     ingredients_from_json,
     unique_ingredients,
 )
-from bayesgram.releases.release import CARD_FILE, Release
+from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import END
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, chunks

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers, Singles
 from bayesgram.errors import check_int
-from bayesgram.lm.packed import FLOAT_BITS, LevelArrays, float_bits
+from bayesgram.lm.packed import LevelArrays, float_bits
 from bayesgram.lm.trie import Trie, pack_trie
 
 DEFAULT_BITS = 8  # of a probability, as other tools have it
@@ -66,11 +66,6 @@ def quantise(trie: Trie, bits: int = DEFAULT_BITS) -> Trie:
         for order in range(1, trie.order + 1)
     ]
     return pack_trie(trie.words, levels, np.concatenate(codebooks), (bits, backoff_bits))
-
-
-def is_exact(trie: Trie) -> bool:
-    """Whether a model has its probabilities as they were computed."""
-    return trie.layout.probability_bits == FLOAT_BITS
 
 
 def _round_order(

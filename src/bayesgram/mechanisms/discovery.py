@@ -52,10 +52,15 @@ from bayesgram.private.candidates import (
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.public_row_check import PublicRowCheck, check_records
 from bayesgram.public.candidate_weights import PublicTextModel
-from bayesgram.public.discovered_ngrams import CONTENTS, MECHANISM, Discovery
+from bayesgram.public.discovered_ngrams import CONTENTS, Discovery
 from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, extend_vocabulary
 from bayesgram.releases.card import Card
-from bayesgram.releases.provenance import DiscoveryClaim, unproved_sentence, weakest_label
+from bayesgram.releases.provenance import (
+    DISCOVERY_MECHANISM,
+    DiscoveryClaim,
+    unproved_sentence,
+    weakest_label,
+)
 from bayesgram.text.ngrams import END, START, ngram_orders
 
 Reserve = Callable[[], None]
@@ -167,7 +172,7 @@ class LocalText:
 class DiscoveryMechanism:
     """Everything that is settled before private text is looked at."""
 
-    name: ClassVar[str] = MECHANISM
+    name: ClassVar[str] = DISCOVERY_MECHANISM
 
     settings: Settings
     budget: Budget
@@ -224,11 +229,11 @@ class DiscoveryMechanism:
         rounds = self.settings.rounds
         course = RoundSchedule(self.threshold.multiplier, self.threshold.level)
         users = CandidateRounds(lists)
-        noisy = lists.values("noisy")
-        weights = lists.values("weights")
+        noisy = lists.new_array_blocks("noisy")
+        weights = lists.new_array_blocks("weights")
         for block, (first, last) in enumerate(lists.blocks):
             noisy[block] = np.zeros(last - first, np.int64)
-            weights[block] = np.exp(lists.logs(block).astype(np.float64))
+            weights[block] = np.exp(lists.log_weights(block).astype(np.float64))
         for over in range(1, rounds + 1):
             for block, sums in enumerate(users.sums(weights)):  # every user within B
                 so_far = noisy[block]
@@ -236,7 +241,7 @@ class DiscoveryMechanism:
                 so_far[stays] += noise.discrete_gaussian(sums[stays], scale=self.threshold.scale)
                 if over < rounds:  # noisy sums and public weights alone say how it goes on
                     logs, hopeful = course.plan_round(
-                        so_far / (rounds * UNITS), over / rounds, lists.logs(block)
+                        so_far / (rounds * UNITS), over / rounds, lists.log_weights(block)
                     )
                     stays &= hopeful
                     so_far[~stays] = LOWEST

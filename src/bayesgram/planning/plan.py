@@ -36,7 +36,7 @@ from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import LedgerContents
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import find_weaknesses
+from bayesgram.releases.card_sections import find_weaknesses
 
 STEPS = (
     10,

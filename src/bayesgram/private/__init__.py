@@ -1,1 +1,4 @@
-"""Raw user data lives here and nowhere else. Mechanisms may read it; the released side may not (a test checks)."""
+"""Raw user data lives here and nowhere else.
+
+Mechanisms may read it; the released side may not (tests/test_boundary.py checks that).
+"""

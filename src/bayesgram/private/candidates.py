@@ -1,34 +1,31 @@
-"""What people write that no list has: of each user the heaviest candidates.
+"""Candidates of a discovery: n-grams that users write and no public list has.
 
-In:  users' text as token numbers, the public weight of every window.   Out: the candidates of each user.
-Of a user every candidate counts once, however often it was written, and only the `most` heaviest do (of equal ones by a
-hash of their text). What a user gives is a function of that user's text and of public weights: not of the order of the
-text, nor of the numbers that tokens happen to have. `candidate_sums` adds it up in one round, `candidate_lists` keeps
-it for several. Does not draw noise.
+Of each user the heaviest candidates count, each once however often it was written, and at most
+`max_candidates` of them (of equally heavy ones, by a hash of their text). So what a user
+contributes is a function of that user's text and of public weights: not of the order of the text,
+nor of the numbers that tokens happen to have. No noise is drawn here.
 
-One round: what all users give their candidates, added up exactly.
+- In one round, `sum_candidates` adds up exactly what all users contribute, and drops sums below a
+  floor. Sums that `memory` does not hold are spilled to disk.
+- In several rounds, `list_candidates` keeps all users' lists as `CandidateLists`, and
+  `CandidateRounds` sums them again in every round, with weights that may depend on noisy answers
+  of earlier rounds.
 
-In:  users' candidates, heaviest first.   Out: candidates and exact integer sums, those below a floor dropped.
-What one user adds has an L2 norm of at most B = UNITS, exactly, in integers. Sums go to disk beyond `memory`.
-
-Several rounds: all users' lists are kept, as every round asks them again with other weights.
-
-In:  users' candidates.   Out: `CandidateLists`, whose `CandidateRounds` add up what all users give.
-What one user adds in a round has an L2 norm of at most B = UNITS, exactly, in integers. It is a
-function of that user's text, of public weights, and of noisy answers if there were any before.
+In a round one user contributes a vector with an L2 norm of at most B = UNITS, exactly, in integers.
 
 Lists that `memory` does not hold go to disk, with all that grows with them: nothing is refused for
 what people wrote. Candidates have the same numbers, order and sums there, to the last bit:
 
-- To be numbered, windows are dealt out to BUCKETS files by the upper bits of the hash of their
-  text. Equal windows meet in one file, where they are compared token by token, and files follow
-  one another in the order of hashes. So candidates are numbered file by file.
+- To be numbered, windows (the tokens of a candidate) are distributed to LIST_BUCKETS files by the
+  upper bits of the hash of their text. Equal windows meet in one file, where they are compared
+  token by token, and files follow one another in the order of hashes. So candidates are numbered
+  file by file.
 - In a round, candidates are taken in blocks of successive numbers. Pairs of a user and a candidate
-  ask the blocks for weights, and bring them units, through files (`partitioned_lookup` and `partitioned_reduce` in
-  `files.scratch`).
+  look up weights in the blocks, and add units to them, through files (`partitioned_lookup` and
+  `partitioned_reduce` in `io.spill`).
 
 Memory then is that of a chunk of pairs, of a bucket and of a block, which are at least 1/128 of
-all candidates, beside distinct tokens and users' ids (`user_text`).
+all candidates, beside distinct tokens and users' ids (`streaming`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,24 +62,49 @@ from bayesgram.text.ngram_tables import WindowNumbers, WindowTable
 from bayesgram.text.ngrams import BUCKETS, ngram_orders, spill
 from bayesgram.text.strings import StringTable
 
-BATCH_SIZE = 3  # pieces of text for each core whose candidates are found before they are taken
-SPARE = 4  # times as many candidates of a user are gathered before the lightest are dropped
+# None of these was measured.
+PIECES_PER_CORE = 3  # pieces of text for each core whose candidates wait to be taken
+# How many times `max_candidates` are gathered of a user before the lightest are dropped.
+GATHER_FACTOR = 4
+MIN_TABLE_BYTES = 1 << 22  # of the sums of one order that stay in memory in any case
+BUCKETS_LOG2 = 7
+LIST_BUCKETS = 1 << BUCKETS_LOG2  # also the most blocks: so many files are open at a time
+PAIRS_PER_CHUNK = 1 << 18  # pairs of a user and a candidate
+MIN_BLOCK_CANDIDATES = 1 << 14  # of lists on disk
+# Bytes that a candidate takes at the most: in a table a third full and a copy of its windows while
+# it is numbered; in weights, sums, noise and what a schedule makes of them while rounds go on.
+CANDIDATE_BYTES = 96
+PAIR_BYTES = 20  # its number before and after a round, and what a chunk of them takes
 
 
-class Kept(NamedTuple):
-    """The heaviest candidates of some users: user u has the next sizes[u] of them, heaviest first."""
+# --- Each user's heaviest candidates ---
 
-    tokens: Ids
-    which: Ids  # number of its order
-    ends: Integers  # where its last token stands
-    logs: Floats  # log weight
-    sizes: Integers
 
-    def rows(self, number: int, order: int, among: Bools | None = None) -> tuple[Integers, Ids]:
-        """Where candidates of an order are, all or some of them, and their tokens."""
-        wanted = self.which == number
-        mine = np.flatnonzero(wanted if among is None else wanted & among)
-        return mine, self.tokens[self.ends[mine][:, None] + np.arange(1 - order, 1)]
+class UserCandidates(NamedTuple):
+    """The heaviest candidates of some users: user u has the next sizes[u], heaviest first."""
+
+    tokens: Ids  # of all text of these users
+    order_index: Ids  # of each candidate: which of the orders it has
+    ends: Integers  # of each candidate: where its last token stands in `tokens`
+    log_weights: Floats  # of each candidate
+    sizes: Integers  # of each user
+
+    def select(
+        self, order_index: int, order: int, mask: Bools | None = None
+    ) -> tuple[Integers, Ids]:
+        """Return the candidates of one order.
+
+        Args:
+            order_index: The place of the order among all orders.
+            order: The order itself: how many tokens a candidate has.
+            mask: Which candidates to select from; all, if there is none.
+
+        Returns:
+            The places of the candidates, and the tokens of each, a row a candidate.
+        """
+        selected = self.order_index == order_index
+        places = np.flatnonzero(selected if mask is None else selected & mask)
+        return places, self.tokens[self.ends[places][:, None] + np.arange(1 - order, 1)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,11 +112,11 @@ class CandidateStream:
     """All users' candidates, to be gone through once. Private."""
 
     tokens: StringTable
-    scratch: Path
-    kept: Iterator[Kept]
+    scratch: Path  # a folder that lasts as long as the stream
+    batches: Iterator[UserCandidates]
 
     def __repr__(self) -> str:
-        return "UserCandidates(private)"
+        return "CandidateStream(private)"
 
 
 @contextmanager
@@ -102,189 +124,246 @@ def collect_candidates(
     records: Iterable[Records],
     public: PublicTextModel,
     orders: Sequence[int],
-    most: int,
+    max_candidates: int,
     *,
     memory: int,
     cores: int = CORES,
 ) -> Iterator[CandidateStream]:
-    """Read everything, and find what each user has; `memory` is for text that waits."""
+    """Read all text, and select each user's heaviest candidates.
+
+    Args:
+        records: The text of all users.
+        public: What public text says of any n-gram.
+        orders: The lengths of n-grams that are candidates.
+        max_candidates: How many candidates a user has at the most.
+        memory: Bytes for text that waits; more of it is spilled to disk.
+        cores: How many cores read text and select candidates.
+    """
     with spill_folder() as scratch:
-        tokens, cut = public.new_token_table(), public.vocabulary.tokenizer
-        text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
-        yield CandidateStream(
-            tokens,
-            scratch,
-            _kept(text, public.candidate_weigher(tokens, orders), tokens.hashes(), most, cores),
+        tokens = public.new_token_table()
+        tokenizer = public.vocabulary.tokenizer
+        text = read_user_text(records, tokenizer, tokens, scratch, memory=memory, cores=cores)
+        weigher = public.candidate_weigher(tokens, orders)
+        batches = _select_candidates(text, weigher, tokens.hashes(), max_candidates, cores)
+        yield CandidateStream(tokens, scratch, batches)
+
+
+def _select_candidates(
+    text: Iterable[UserTokens],
+    weigher: CandidateWeigher,
+    hashes: Hashes,
+    max_candidates: int,
+    cores: int,
+) -> Iterator[UserCandidates]:
+    """Yield the heaviest candidates of some users at a time; `hashes` are of the tokens' texts."""
+    orders = np.array(weigher.orders, np.int64)
+
+    def select(users: UserTokens) -> UserCandidates:
+        weights = weigher.log_weights(users.tokens)
+        order_index, ends, sizes = select_heaviest(
+            users.starts, users.tokens, orders, weights, hashes, max_candidates
         )
-
-
-def _kept(
-    text: Iterable[UserTokens], novelty: CandidateWeigher, hashes: Hashes, most: int, cores: int
-) -> Iterator[Kept]:
-    """The heaviest candidates of all users, some users at a time. `hashes` are of the tokens' texts."""
-    orders = np.array(novelty.orders, np.int64)
-
-    def keep(users: UserTokens) -> Kept:
-        weights = novelty.log_weights(users.tokens)
-        which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
-        return Kept(users.tokens, which, ends, weights[which, ends], sizes)
+        return UserCandidates(users.tokens, order_index, ends, weights[order_index, ends], sizes)
 
     return parallel_imap(
-        keep,
+        select,
         text,
         size=lambda users: users.tokens.size,
-        max_pending=BATCH_SIZE * PIECE_SIZE * cores,
+        max_pending=PIECES_PER_CORE * PIECE_SIZE * cores,
         cores=cores,
     )
 
 
 @kernel
-def heaviest(
-    starts: Integers, tokens: Ids, orders: Integers, logs: Floats, hashes: Hashes, most: int
+def select_heaviest(
+    starts: Integers,
+    tokens: Ids,
+    orders: Integers,
+    log_weights: Floats,
+    hashes: Hashes,
+    max_candidates: int,
 ) -> tuple[Ids, Integers, Integers]:
-    """Of each user the heaviest candidates, each once: which order, where they end; and how many each user has."""
+    """Select the heaviest candidates of each user, each once.
+
+    Args:
+        starts: Where each user's tokens start, and the last ones end.
+        tokens: The text of the users, as numbers.
+        orders: The lengths of n-grams that are candidates.
+        log_weights: By order and token: of the window of that order that ends with that token.
+        hashes: Of the text of each token, by its number.
+        max_candidates: How many candidates a user has at the most.
+
+    Returns:
+        Of each candidate the index of its order and where it ends; and how many each user has.
+    """
     users = starts.size - 1
     longest = longest_row(starts)
-    room = min(SPARE * most, longest * orders.size) + 1
+    capacity = min(GATHER_FACTOR * max_candidates, longest * orders.size) + 1
     slots = 16
-    while slots < 2 * room:
+    while slots < 2 * capacity:
         slots *= 2
     table = np.zeros(slots, np.int32)
-    places, keys, hashed = (
-        np.empty(room, np.int64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.uint64),
-    )
-    widest = np.int64(0)
+    places = np.empty(capacity, np.int64)
+    keys = np.empty(capacity, np.uint64)
+    window_hashes = np.empty(capacity, np.uint64)
+    largest_total = np.int64(0)
     for user in range(users):
-        widest += min(most, (starts[user + 1] - starts[user]) * orders.size)
-    which, ends, sizes = (
-        np.empty(widest, np.int32),
-        np.empty(widest, np.int64),
-        np.zeros(users, np.int64),
-    )
+        largest_total += min(max_candidates, (starts[user + 1] - starts[user]) * orders.size)
+    order_index = np.empty(largest_total, np.int32)
+    ends = np.empty(largest_total, np.int64)
+    sizes = np.zeros(users, np.int64)
     size = 0
     for user in range(users):
-        first, last = starts[user], starts[user + 1]
-        count = _collect(
-            first, last, tokens, orders, logs, hashes, most, table, places, keys, hashed
+        count = _gather(
+            starts[user],
+            starts[user + 1],
+            tokens,
+            orders,
+            log_weights,
+            hashes,
+            max_candidates,
+            table,
+            places,
+            keys,
+            window_hashes,
         )
         for place in places[:count]:
-            which[size], ends[size] = place // tokens.size, place % tokens.size
+            order_index[size] = place // tokens.size
+            ends[size] = place % tokens.size
             size += 1
         sizes[user] = count
-    return which[:size].copy(), ends[:size].copy(), sizes
+    return order_index[:size].copy(), ends[:size].copy(), sizes
 
 
 @kernel
-def _collect(
+def _gather(
     first: int,
     last: int,
     tokens: Ids,
     orders: Integers,
-    logs: Floats,
+    log_weights: Floats,
     hashes: Hashes,
-    most: int,
+    max_candidates: int,
     table: Ids,
     places: Integers,
     keys: Hashes,
-    hashed: Hashes,
+    window_hashes: Hashes,
 ) -> int:
-    """The heaviest candidates of a text: where they stand in `logs`; and how many there are.
+    """Write to `places` where the heaviest candidates of a text stand in `log_weights`.
 
-    When there is no room for more, the lightest are dropped. Whatever is lighter than those that stay is passed over
-    from then on, so it does not matter that it is forgotten.
+    When there is no room for more, the lightest are dropped. Whatever is lighter than those that
+    stay is passed over from then on, so it does not matter that it is forgotten.
+
+    Returns:
+        How many candidates there are.
     """
-    count, lightest = 0, np.uint64(0)
+    count = 0
+    lightest = np.uint64(0)
     table[:] = 0
-    for number in range(orders.size):
-        order = orders[number]
+    for index in range(orders.size):
+        order = orders[index]
         for end in range(first + order - 1, last):
-            log = logs[number, end]
-            if log == -np.inf or _level(log) < lightest >> np.uint64(32):
+            log_weight = log_weights[index, end]
+            if log_weight == -np.inf or _level(log_weight) < lightest >> np.uint64(32):
                 continue
-            whole = _hash_window(tokens, end, order, hashes)
-            key = _level(log) << np.uint64(32) | whole >> np.uint64(32)
-            slot = _slot(whole, number, end, order, tokens, table, places)
+            window_hash = _hash_window(tokens, end, order, hashes)
+            key = _level(log_weight) << np.uint64(32) | window_hash >> np.uint64(32)
+            slot = _find_slot(window_hash, index, end, order, tokens, table, places)
             if key < lightest or table[slot]:
                 continue
-            places[count], keys[count], hashed[count] = number * tokens.size + end, key, whole
+            places[count] = index * tokens.size + end
+            keys[count] = key
+            window_hashes[count] = window_hash
             count += 1
             table[slot] = count
             if count == places.size:
-                count = _drop_lightest(count, most, places, keys, hashed)
+                count = _drop_lightest(count, max_candidates, places, keys, window_hashes)
                 lightest = keys[count - 1]
-                _enter(count, tokens, orders, table, places, hashed)
-    return _drop_lightest(count, most, places, keys, hashed)
+                _refill_table(count, tokens, orders, table, places, window_hashes)
+    return _drop_lightest(count, max_candidates, places, keys, window_hashes)
 
 
 @kernel
-def _drop_lightest(count: int, most: int, places: Integers, keys: Hashes, hashed: Hashes) -> int:
-    """Sort candidates, the heaviest first, and keep the first of them; how many."""
+def _drop_lightest(
+    count: int, max_candidates: int, places: Integers, keys: Hashes, window_hashes: Hashes
+) -> int:
+    """Sort candidates, the heaviest first, and return how many of them stay."""
     order = np.argsort(keys[:count])[::-1].copy()
-    for at in range(1, count):  # of equal keys, by the whole hash
+    for at in range(1, count):  # equal keys are ordered by the complete hash
         back = at
         while (
             back
             and keys[order[back]] == keys[order[back - 1]]
-            and hashed[order[back]] > hashed[order[back - 1]]
+            and window_hashes[order[back]] > window_hashes[order[back - 1]]
         ):
             order[back], order[back - 1] = order[back - 1], order[back]
             back -= 1
-    kept = order[:most]
-    places[: kept.size], keys[: kept.size], hashed[: kept.size] = (
-        places[kept],
-        keys[kept],
-        hashed[kept],
-    )
-    return kept.size
+    heaviest = order[:max_candidates]
+    places[: heaviest.size] = places[heaviest]
+    keys[: heaviest.size] = keys[heaviest]
+    window_hashes[: heaviest.size] = window_hashes[heaviest]
+    return heaviest.size
 
 
 @kernel
-def _enter(
-    count: int, tokens: Ids, orders: Integers, table: Ids, places: Integers, hashed: Hashes
+def _refill_table(
+    count: int,
+    tokens: Ids,
+    orders: Integers,
+    table: Ids,
+    places: Integers,
+    window_hashes: Hashes,
 ) -> None:
     """Write the table anew, for the candidates that are left."""
     table[:] = 0
     for at in range(count):
-        number, end = places[at] // tokens.size, places[at] % tokens.size
-        table[_slot(hashed[at], number, end, orders[number], tokens, table, places)] = at + 1
+        index = places[at] // tokens.size
+        end = places[at] % tokens.size
+        slot = _find_slot(window_hashes[at], index, end, orders[index], tokens, table, places)
+        table[slot] = at + 1
 
 
 @inlined
-def _slot(
-    hashed: np.uint64, number: int, end: int, order: int, tokens: Ids, table: Ids, places: Integers
+def _find_slot(
+    window_hash: np.uint64,
+    index: int,
+    end: int,
+    order: int,
+    tokens: Ids,
+    table: Ids,
+    places: Integers,
 ) -> np.uint64:
-    """Where a window is in the table, or the empty slot where it would be."""
+    """Return where a window is in the table, or the empty slot where it would be."""
     last = np.uint64(table.size - 1)
-    slot = hashed & last
-    while table[slot] and not _are_same(places[table[slot] - 1], number, end, order, tokens):
+    slot = window_hash & last
+    while table[slot] and not _is_same_window(places[table[slot] - 1], index, end, order, tokens):
         slot = (slot + np.uint64(1)) & last
     return slot
 
 
 @inlined
 def _hash_window(tokens: Ids, end: int, order: int, hashes: Hashes) -> np.uint64:
-    """A hash of the text of the window that ends here."""
-    hashed = np.uint64(order)
+    """Return a hash of the text of the window that ends here."""
+    window_hash = np.uint64(order)
     for at in range(end - order + 1, end + 1):
-        hashed = mix(hashed ^ hashes[tokens[at]])
-    return hashed
+        window_hash = mix(window_hash ^ hashes[tokens[at]])
+    return window_hash
 
 
 @kernel
-def hash_windows(rows: Ids, hashes: Hashes) -> Hashes:
-    """The hashes of the texts of windows."""
-    found = np.empty(rows.shape[0], np.uint64)
-    for row in range(rows.shape[0]):
-        found[row] = _hash_window(rows[row], rows.shape[1] - 1, rows.shape[1], hashes)
-    return found
+def hash_windows(windows: Ids, hashes: Hashes) -> Hashes:
+    """Return the hashes of the texts of windows of one order; `hashes` are of tokens."""
+    window_hashes = np.empty(windows.shape[0], np.uint64)
+    order = windows.shape[1]
+    for row in range(windows.shape[0]):
+        window_hashes[row] = _hash_window(windows[row], order - 1, order, hashes)
+    return window_hashes
 
 
 @inlined
-def _are_same(place: int, number: int, end: int, order: int, tokens: Ids) -> bool:
-    """Whether the window at a place is the one of this order that ends here."""
-    if place // tokens.size != number:
+def _is_same_window(place: int, index: int, end: int, order: int, tokens: Ids) -> bool:
+    """Return whether the window at a place is the one of this order that ends here."""
+    if place // tokens.size != index:
         return False
     other = place % tokens.size
     for back in range(order):
@@ -294,14 +373,14 @@ def _are_same(place: int, number: int, end: int, order: int, tokens: Ids) -> boo
 
 
 @inlined
-def _level(log: float) -> np.uint64:
-    """Orders by weight, to 2⁻²². Logs are from −512 to 511."""
-    return np.uint64(min(max((log + 512.0) * 4194304.0, 0.0), 4294967295.0))
+def _level(log_weight: float) -> np.uint64:
+    """Return a log weight from −512 to 511 as 32 bits that sort alike, to 2⁻²²."""
+    return np.uint64(min(max((log_weight + 512.0) * 4194304.0, 0.0), 4294967295.0))
 
 
 @kernel
-def enforce_bound(units: Integers) -> None:
-    """Where rounding pushed Σ units² over B², the largest entries give way until it is not, in integers."""
+def enforce_norm_bound(units: Integers) -> None:
+    """Decrement the largest units until Σ units² ≤ B², in integers: rounding may exceed it."""
     length = np.int64(0)
     for unit in units:
         length += unit * unit
@@ -311,21 +390,24 @@ def enforce_bound(units: Integers) -> None:
         units[largest] -= 1
 
 
-SMALLEST_TABLE = 1 << 22  # bytes
+# --- One round ---
 
 
 @dataclass(frozen=True)
 class ContributionBound:
-    """What one user can add in one round, and what is dropped of all of them together. All public."""
+    """What one user can contribute in one round, and which sums are dropped. All public."""
 
-    most: int  # m: candidates of a user
-    smallest: int  # w₀: units of each, at the least
-    floor: int  # S: units of a sum that is not dropped
+    max_candidates: int  # m: candidates of a user, at the most
+    min_units: int  # w₀: units of each of them, at the least
+    min_sum: int  # S: units of a sum that is not dropped
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Candidates:
-    """N-grams whose exact sums reach a floor, in an order that does not depend on who wrote them. Private."""
+    """N-grams whose exact sums reach a floor. Private.
+
+    Their order does not depend on who wrote them.
+    """
 
     ngrams: pa.LargeStringArray
     sums: Integers
@@ -335,43 +417,52 @@ class Candidates:
 
 
 class CandidateSums:
-    """Exact sums over users, of candidates of each order; beyond `memory` they are spilled to disk."""
+    """Exact sums over users, of candidates of each order; beyond `memory` they go to disk.
+
+    Args:
+        orders: The lengths of n-grams that are candidates.
+        tokens: How many distinct tokens there are.
+        scratch: A folder for sums that memory does not hold.
+        memory: Bytes for sums of all orders.
+        cores: How many cores add up.
+    """
 
     def __init__(
         self, orders: Sequence[int], *, tokens: int, scratch: Path, memory: int, cores: int = CORES
     ) -> None:
         self._tables = [WindowTable(order, tokens=tokens, cores=cores) for order in orders]
         self._spilled: list[SpillBuckets | None] = [None] * len(orders)
-        self._scratch, self._limit = scratch, max(memory // len(orders), SMALLEST_TABLE)
+        self._scratch = scratch
+        self._max_table_bytes = max(memory // len(orders), MIN_TABLE_BYTES)
 
-    def add(self, kept: Kept, units: Integers) -> None:
-        """Add what some users give."""
-        for number, table in enumerate(self._tables):
-            places, rows = kept.rows(number, table.order, units > 0)
-            table.merge(rows, units[places])
-            if table.largest_size > self._limit:
-                self._spill(number)
+    def add(self, users: UserCandidates, units: Integers) -> None:
+        """Add what some users contribute to their candidates."""
+        for index, table in enumerate(self._tables):
+            places, windows = users.select(index, table.order, units > 0)
+            table.merge(windows, units[places])
+            if table.largest_size > self._max_table_bytes:
+                self._spill(index)
 
-    def reaching(self, floor: int) -> Iterator[tuple[Ids, Integers]]:
-        """All candidates whose sums reach a floor, as rows of tokens, and their sums."""
-        for number, table in enumerate(self._tables):
-            spilled = self._spilled[number]
+    def entries(self, min_sum: int) -> Iterator[tuple[Ids, Integers]]:
+        """Yield candidates whose sums are `min_sum` or more, as rows of tokens, and the sums."""
+        for index, table in enumerate(self._tables):
+            spilled = self._spilled[index]
             if not spilled:
-                yield from table.entries(at_least=floor)
+                yield from table.entries(at_least=min_sum)
                 continue
-            self._spill(number)
+            self._spill(index)
             for bucket in range(BUCKETS):
                 table.clear()
-                for rows, sums in spilled.drain(bucket):
-                    table.merge(rows, sums)
-                yield from table.entries(at_least=floor)
+                for windows, sums in spilled.drain(bucket):
+                    table.merge(windows, sums)
+                yield from table.entries(at_least=min_sum)
 
-    def _spill(self, number: int) -> None:
-        table = self._tables[number]
-        files = self._spilled[number] or SpillBuckets(
+    def _spill(self, index: int) -> None:
+        table = self._tables[index]
+        files = self._spilled[index] or SpillBuckets(
             self._scratch, f"sums-{table.order}", buckets=BUCKETS, columns=2
         )
-        self._spilled[number] = files
+        self._spilled[index] = files
         spill(table, files)
 
 
@@ -383,11 +474,21 @@ def sum_candidates(
     *,
     memory: int,
 ) -> Candidates:
-    """All users' candidates of these orders, added up exactly."""
-    parts = [(pa.array([], pa.large_string()), np.zeros(0, np.int64))]
-    return in_order(
-        [*parts, *iterate_candidate_sums(records, public, orders, bound, memory=memory)]
-    )
+    """Add up all users' candidates exactly.
+
+    Formal guarantee: adding or removing one user moves the sums by at most B = UNITS in L2,
+    exactly, in integers (before those below the floor are dropped).
+
+    Args:
+        records: The text of all users.
+        public: What public text says of any n-gram.
+        orders: The lengths of n-grams that are candidates.
+        bound: What one user can contribute, and which sums are dropped.
+        memory: Bytes for text and sums; more of them are spilled to disk.
+    """
+    nothing = (pa.array([], pa.large_string()), np.zeros(0, np.int64))
+    sums = iterate_candidate_sums(records, public, orders, bound, memory=memory)
+    return sort_candidates([nothing, *sums])
 
 
 def iterate_candidate_sums(
@@ -399,72 +500,72 @@ def iterate_candidate_sums(
     memory: int,
     cores: int = CORES,
 ) -> Iterator[tuple[pa.LargeStringArray, Integers]]:
-    """The same in any order, some at a time."""
+    """Yield what `sum_candidates` returns in any order: n-grams and sums, some at a time."""
+    half = memory // 2
     with collect_candidates(
-        records, public, orders, bound.most, memory=memory // 2, cores=cores
-    ) as found:
-        known, scratch = len(found.tokens), found.scratch
-        sums = CandidateSums(orders, tokens=known, scratch=scratch, memory=memory // 2, cores=cores)
-        for kept in found.kept:
-            sums.add(kept, single_round_units(kept.sizes, kept.logs, bound.smallest))
-        tokens = found.tokens.strings()
-        for rows, units in sums.reaching(bound.floor):
-            yield join_tokens(rows, tokens), units
+        records, public, orders, bound.max_candidates, memory=half, cores=cores
+    ) as stream:
+        sums = CandidateSums(
+            orders, tokens=len(stream.tokens), scratch=stream.scratch, memory=half, cores=cores
+        )
+        for users in stream.batches:
+            sums.add(users, single_round_units(users.sizes, users.log_weights, bound.min_units))
+        tokens = stream.tokens.strings()
+        for windows, units in sums.entries(bound.min_sum):
+            yield join_tokens(windows, tokens), units
 
 
-def in_order(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidates:
-    """Candidates of all parts: short ones first, then in byte order. Each stands in one part."""
-    ngrams, sums = (
-        pa.concat_arrays([ngrams for ngrams, _ in parts]),
-        np.concatenate([units for _, units in parts]),
-    )
-    whole = pa.table({"order": ngram_orders(ngrams), "ngram": ngrams, "sum": sums})
-    whole = whole.sort_by([("order", "ascending"), ("ngram", "ascending")])
-    return Candidates(
-        whole["ngram"].combine_chunks(), whole["sum"].to_numpy().copy()
-    )  # writable, as the sampler wants
+def sort_candidates(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidates:
+    """Return candidates of all parts: short ones first, then in byte order.
+
+    Each candidate must be in one part only.
+    """
+    ngrams = pa.concat_arrays([ngrams for ngrams, _ in parts])
+    sums = np.concatenate([units for _, units in parts])
+    table = pa.table({"order": ngram_orders(ngrams), "ngram": ngrams, "sum": sums})
+    table = table.sort_by([("order", "ascending"), ("ngram", "ascending")])
+    # A copy of the sums, as the sampler writes into them.
+    return Candidates(table["ngram"].combine_chunks(), table["sum"].to_numpy().copy())
 
 
 @kernel
-def single_round_units(sizes: Integers, logs: Floats, smallest: int) -> Integers:
-    """What every user gives, Σ units² ≤ B²: the heaviest first, as many as are not below the smallest; 0 the others."""
-    units = np.zeros(logs.size, np.int64)
+def single_round_units(sizes: Integers, log_weights: Floats, min_units: int) -> Integers:
+    """Return what every user contributes to each candidate in a single round, Σ units² ≤ B².
+
+    The heaviest candidates of a user get units, as many as get `min_units` or more; others get 0.
+    """
+    units = np.zeros(log_weights.size, np.int64)
     first = np.int64(0)
     for size in sizes:
-        squares, kept = 0.0, np.int64(0)
+        squares = 0.0
+        chosen = np.int64(0)
         for at in range(first, first + size):
-            weight = np.exp(logs[at] - logs[first])
-            if weight * UNITS < 1.000001 * smallest * np.sqrt(squares + weight * weight):
+            weight = np.exp(log_weights[at] - log_weights[first])
+            if weight * UNITS < 1.000001 * min_units * np.sqrt(squares + weight * weight):
                 break
             squares += weight * weight
-            kept += 1
-        for at in range(first, first + kept):
-            units[at] = np.int64(np.exp(logs[at] - logs[first]) * (UNITS / np.sqrt(squares)))
-        enforce_bound(units[first : first + kept])
+            chosen += 1
+        for at in range(first, first + chosen):
+            weight = np.exp(log_weights[at] - log_weights[first])
+            units[at] = np.int64(weight * (UNITS / np.sqrt(squares)))
+        enforce_norm_bound(units[first : first + chosen])
         first += size
     return units
 
 
-BUCKETS_LOG2 = 7
-LIST_BUCKETS = 1 << BUCKETS_LOG2  # also the most blocks: so many files are open at a time
-PAIRS_AT_ONCE = 1 << 18  # pairs of a user and a candidate in a chunk
-# Bytes that a candidate takes at the most: in a table a third full and a copy of its windows while
-# it is numbered; in weights, sums, noise and what a schedule makes of them while rounds go on.
-CANDIDATE_BYTES = 96
-PAIR_BYTES = 20  # its number before and after a round, and what a chunk of them takes
-FEWEST_CANDIDATES = 1 << 14  # in a block
+# --- Several rounds ---
 
 
 class CandidateLists:
-    """Every user's list of candidates, and how much public text expects of each. Private.
+    """Every user's list of candidates, and the weight of each by public text. Private.
 
-    Candidates are numbered in order of the hashes of their texts, whoever wrote them. What there is
-    for each of them is in blocks of successive numbers, one or several.
+    Candidates are numbered in order of the hashes of their texts, whoever wrote them. Values for
+    each of them are kept in blocks of successive numbers, one or several.
 
     Args:
         users: Chunks of two columns: how many candidates each user has, and their numbers, one user
             after the other.
-        logs: The log weight of each candidate, by public text.
+        log_weights: The log weight of each candidate, by public text.
         windows: The tokens of each candidate, plus 1; 0 is after the last.
         tokens: The text of each token.
         scratch: A folder for what rounds write to disk.
@@ -474,7 +575,7 @@ class CandidateLists:
     def __init__(
         self,
         users: SpillableChunks,
-        logs: SpillableColumn,
+        log_weights: SpillableColumn,
         windows: SpillableColumn,
         tokens: pa.LargeBinaryArray,
         scratch: Path,
@@ -483,11 +584,10 @@ class CandidateLists:
         self.users = users
         self.scratch = scratch
         self.on_disk = block_size is not None
-        self.block_size = block_size or max(logs.size, 1)
-        self.blocks = list(spans(logs.size, self.block_size)) or [
-            (0, 0)
-        ]  # first number, and last plus 1
-        self._logs = logs
+        self.block_size = block_size or max(log_weights.size, 1)
+        # The first number of each block, and the last plus 1.
+        self.blocks = list(spans(log_weights.size, self.block_size)) or [(0, 0)]
+        self._log_weights = log_weights
         self._windows = windows
         self._tokens = tokens
 
@@ -495,20 +595,20 @@ class CandidateLists:
         return "CandidateLists(private)"
 
     def __len__(self) -> int:
-        """How many candidates there are."""
-        return self._logs.size
+        """Return how many candidates there are."""
+        return self._log_weights.size
 
-    def logs(self, block: int) -> Singles:
-        """The log weights of a block's candidates, by public text."""
-        logs: Singles = self._logs.read(*self.blocks[block])
-        return logs
+    def log_weights(self, block: int) -> Singles:
+        """Return the log weights of a block's candidates, by public text."""
+        log_weights: Singles = self._log_weights.read(*self.blocks[block])
+        return log_weights
 
-    def values(self, name: str) -> SpillableArrays:
-        """Room for one array a block, where the lists are: in memory, or on disk."""
+    def new_array_blocks(self, name: str) -> SpillableArrays:
+        """Return room for one array a block, where the lists are: in memory, or on disk."""
         return SpillableArrays(self.scratch / name if self.on_disk else None)
 
     def ngrams(self, chosen: Integers) -> pa.LargeStringArray:
-        """The texts of some candidates, whose numbers are in ascending order."""
+        """Return the texts of some candidates, whose numbers are in ascending order."""
         parts = [self._windows.read(0, 0)]
         for first, last in self.blocks:
             inside = chosen[(chosen >= first) & (chosen < last)]
@@ -521,24 +621,26 @@ class CandidateLists:
             join_tokens(windows[orders == order, :order] - 1, self._tokens)
             for order in np.unique(orders)
         ]
-        back = np.empty(orders.size, np.int64)
-        back[np.argsort(orders, kind="stable")] = np.arange(orders.size)
-        return pa.concat_arrays(texts).take(pa.array(back))
+        places = np.empty(orders.size, np.int64)  # of each candidate among texts by order
+        places[np.argsort(orders, kind="stable")] = np.arange(orders.size)
+        return pa.concat_arrays(texts).take(pa.array(places))
 
 
 class CandidateRounds:
-    """Everybody's lists while rounds go on, without the candidates that were dropped on the way."""
+    """All users' lists while rounds go on, without the candidates that were dropped on the way."""
 
     def __init__(self, lists: CandidateLists) -> None:
         self._lists = lists
         self._users = lists.users
-        self._begun = 0  # rounds
+        self._rounds_begun = 0
 
     def sums(self, weights: SpillableArrays) -> Iterator[Integers]:
-        """One round: what all users give to the candidates, block by block.
+        """Run one round: yield what all users contribute to the candidates, block by block.
 
-        Every user gives what these weights make of the own list, with a norm of B at the most. All
-        weights have been read when the first sums come, so they may be replaced then.
+        Formal guarantee: adding or removing one user moves the sums of a round by at most B = UNITS
+        in L2, exactly, in integers.
+
+        All weights have been read when the first sums come, so they may be replaced then.
 
         Args:
             weights: Of the candidates of each block. One of weight 0 is dropped from all lists: it
@@ -555,29 +657,27 @@ class CandidateRounds:
         )
 
     def _contributions(self, weights: SpillableArrays) -> Iterator[tuple[Integers, Integers]]:
-        """Candidates and units of all pairs, chunk by chunk; shortens the lists on the way."""
+        """Yield candidates and units of all pairs, chunk by chunk; shorten the lists on the way."""
         lists = self._lists
         edges = np.array([first for first, _ in lists.blocks])
 
-        def opened(block: int) -> Lookup:
+        def open_block(block: int) -> Lookup:
             values = weights[block]
             first = edges[block]
             return lambda candidates: values[candidates - first]
 
-        self._begun += 1
-        kept = SpillableChunks(
-            lists.scratch / f"users-{self._begun}" if lists.on_disk else None, columns=2
-        )
-        asked = (candidates for _, candidates in self._users)
-        for (sizes, candidates), own in zip(
-            self._users, partitioned_lookup(asked, edges, opened, lists.scratch), strict=True
-        ):
-            left_sizes, left, left_weights = remove_dropped(sizes, candidates, own)
-            kept.add([left_sizes, left])
+        self._rounds_begun += 1
+        path = lists.scratch / f"users-{self._rounds_begun}" if lists.on_disk else None
+        remaining = SpillableChunks(path, columns=2)
+        keys = (candidates for _, candidates in self._users)
+        pair_weights = partitioned_lookup(keys, edges, open_block, lists.scratch)
+        for (sizes, candidates), chunk_weights in zip(self._users, pair_weights, strict=True):
+            left_sizes, left, left_weights = remove_dropped(sizes, candidates, chunk_weights)
+            remaining.add([left_sizes, left])
             yield left, round_units(left_sizes, left_weights)
-        if self._begun > 1:  # the first are those of the lists, which may be asked by others
+        if self._rounds_begun > 1:  # the first are those of the lists, which others may use
             self._users.remove()
-        self._users = kept
+        self._users = remaining
 
 
 @contextmanager
@@ -585,59 +685,71 @@ def list_candidates(
     records: Iterable[Records],
     public: PublicTextModel,
     orders: Sequence[int],
-    most: int,
+    max_candidates: int,
     *,
     memory: int,
 ) -> Iterator[CandidateLists]:
-    """Read all text and list what each user has.
+    """Read all text and list each user's heaviest candidates.
 
     Args:
         records: The text of all users.
         public: What public text says of any n-gram.
         orders: The lengths of n-grams that are candidates.
-        most: How many candidates a user has at the most.
+        max_candidates: How many candidates a user has at the most.
         memory: Bytes for text and lists; what they do not hold is on disk while the block lasts.
     """
     with spill_folder() as scratch:
-        yield _read(records, public, orders, most, scratch, memory).numbered(memory)
+        lists = _read_lists(records, public, orders, max_candidates, scratch, memory)
+        yield lists.number_candidates()
 
 
-def _read(
+def _read_lists(
     records: Iterable[Records],
     public: PublicTextModel,
     orders: Sequence[int],
-    most: int,
+    max_candidates: int,
     scratch: Path,
     memory: int,
 ) -> "WindowLists":
-    """All users' lists; the text itself is forgotten."""
-    with collect_candidates(records, public, orders, most, memory=memory // 2) as found:
-        lists = WindowLists(orders, found.tokens.strings(), found.tokens.hashes(), scratch, memory)
-        for kept in found.kept:
-            windows = _windows_of(kept, orders)
-            logs = kept.logs.astype(np.float32)
-            starts = np.append(0, np.cumsum(kept.sizes))
-            for first, last in split_users(starts, int(starts[-1]) // PAIRS_AT_ONCE + 1):
+    """Return all users' lists; the text itself is forgotten."""
+    with collect_candidates(records, public, orders, max_candidates, memory=memory // 2) as stream:
+        tokens = stream.tokens
+        lists = WindowLists(orders, tokens.strings(), tokens.hashes(), scratch, memory)
+        for users in stream.batches:
+            windows = _pad_windows(users, orders)
+            log_weights = users.log_weights.astype(np.float32)
+            starts = np.append(0, np.cumsum(users.sizes))
+            for first, last in split_users(starts, int(starts[-1]) // PAIRS_PER_CHUNK + 1):
                 pairs = slice(starts[first], starts[last])
                 if starts[last] > starts[first]:
-                    lists.add(kept.sizes[first:last], windows[pairs], logs[pairs])
+                    lists.add(users.sizes[first:last], windows[pairs], log_weights[pairs])
     return lists
 
 
-def _windows_of(kept: Kept, orders: Sequence[int]) -> Ids:
-    """The tokens of candidates, plus 1, and 0 after the last: windows of all orders fit one table."""
-    windows = np.zeros((kept.which.size, max(orders)), np.int32)
-    for number, order in enumerate(orders):
-        places, rows = kept.rows(number, order)
-        windows[places, :order] = rows + 1
+def _pad_windows(users: UserCandidates, orders: Sequence[int]) -> Ids:
+    """Return the tokens of candidates, plus 1, and 0 after the last.
+
+    So windows of all orders fit one table.
+    """
+    windows = np.zeros((users.order_index.size, max(orders)), np.int32)
+    for index, order in enumerate(orders):
+        places, tokens = users.select(index, order)
+        windows[places, :order] = tokens + 1
     return windows
 
 
 class WindowLists:
-    """Users' lists of windows, whose numbers as candidates follow when all of them are there.
+    """Users' lists of windows, which become numbered candidates when all lists are complete.
 
     As long as memory holds them, windows are numbered in order of appearance. Beyond that they are
-    dealt out to buckets by the hashes of their texts, and so are all that come later.
+    distributed to buckets by the hashes of their texts, and so are all that come later.
+
+    Args:
+        orders: The lengths of n-grams that are candidates.
+        tokens: The text of each token.
+        hashes: The hash of the text of each token.
+        scratch: A folder for lists that memory does not hold.
+        memory: Bytes for lists.
     """
 
     def __init__(
@@ -654,27 +766,27 @@ class WindowLists:
         self._scratch = scratch
         self._memory = memory
         self._table = self._new_table()
-        self._pairs = 0
-        self._waiting = SpillableChunks(
+        self._pair_count = 0
+        self._pending = SpillableChunks(
             None, columns=3
         )  # sizes of lists, numbers in the table, log weights
         self._buckets: SpillBuckets | None = None
 
-    def add(self, sizes: Integers, windows: Ids, logs: Singles) -> None:
+    def add(self, sizes: Integers, windows: Ids, log_weights: Singles) -> None:
         """Add the lists of some users: user u has the next sizes[u] windows."""
         if self._buckets is not None:
-            self._deal_out(self._buckets, sizes, windows, logs)
+            self._distribute(self._buckets, sizes, windows, log_weights)
             return
-        self._waiting.add([sizes, self._table.add(windows), logs])
-        self._pairs += logs.size
-        if CANDIDATE_BYTES * len(self._table) + PAIR_BYTES * self._pairs > self._memory:
+        self._pending.add([sizes, self._table.add(windows), log_weights])
+        self._pair_count += log_weights.size
+        if CANDIDATE_BYTES * len(self._table) + PAIR_BYTES * self._pair_count > self._memory:
             self._spill()
 
-    def numbered(self, memory: int) -> CandidateLists:
-        """Number the candidates; used up by it."""
+    def number_candidates(self) -> CandidateLists:
+        """Return the lists with numbered candidates; call it once, after the last list."""
         if self._buckets is None:
-            return self._numbered_in_memory()
-        return self._numbered_on_disk(self._buckets, memory)
+            return self._number_in_memory()
+        return self._number_on_disk(self._buckets)
 
     def _new_table(self) -> WindowNumbers:
         return WindowNumbers(max(self._orders), tokens=len(self._tokens) + 1)
@@ -684,86 +796,91 @@ class WindowLists:
         rows = self._table.rows()
         self._table = self._new_table()
         self._buckets = SpillBuckets(self._scratch, "windows", buckets=LIST_BUCKETS, columns=2)
-        for sizes, numbers, logs in self._waiting.drain():
-            self._deal_out(self._buckets, sizes, rows[numbers], logs)
+        for sizes, numbers, log_weights in self._pending.drain():
+            self._distribute(self._buckets, sizes, rows[numbers], log_weights)
 
-    def _deal_out(
-        self, buckets: SpillBuckets, sizes: Integers, windows: Ids, logs: Singles
+    def _distribute(
+        self, buckets: SpillBuckets, sizes: Integers, windows: Ids, log_weights: Singles
     ) -> None:
         """Write windows to their buckets, and which buckets these are, in order of the lists."""
-        parts = (self._hash(windows) >> np.uint64(64 - BUCKETS_LOG2)).astype(np.uint8)
-        order = np.argsort(parts, kind="stable")
-        edges = np.searchsorted(parts[order], np.arange(LIST_BUCKETS + 1))
-        buckets.add(edges, [windows[order], logs[order]])
-        self._parts.add([sizes, parts])
+        hashes = self._hash_padded(windows)
+        bucket_numbers = (hashes >> np.uint64(64 - BUCKETS_LOG2)).astype(np.uint8)
+        order = np.argsort(bucket_numbers, kind="stable")
+        edges = np.searchsorted(bucket_numbers[order], np.arange(LIST_BUCKETS + 1))
+        buckets.add(edges, [windows[order], log_weights[order]])
+        self._bucket_numbers.add([sizes, bucket_numbers])
 
     @property
-    def _parts(self) -> SpillableChunks:
+    def _bucket_numbers(self) -> SpillableChunks:
+        """Sizes of lists, and the bucket of each of their windows."""
         return SpillableChunks(self._scratch / "parts", columns=2)
 
-    def _hash(self, windows: Ids) -> Hashes:
-        """The hashes of the texts of windows."""
-        found = np.empty(len(windows), np.uint64)
+    def _hash_padded(self, windows: Ids) -> Hashes:
+        """Return the hashes of the texts of windows of all orders."""
+        hashes = np.empty(len(windows), np.uint64)
         orders = np.count_nonzero(windows, axis=1)
         for order in self._orders:
-            found[orders == order] = hash_windows(
-                windows[orders == order, :order] - 1, self._hashes
-            )
-        return found
+            has_order = orders == order
+            hashes[has_order] = hash_windows(windows[has_order, :order] - 1, self._hashes)
+        return hashes
 
-    def _in_order(self, table: WindowNumbers) -> tuple[Ids, Integers]:
-        """The windows of a table in order of their hashes, and the place of each by its number there."""
-        rows = table.rows()
-        order = np.argsort(self._hash(rows), kind="stable")
+    def _sort_windows(self, table: WindowNumbers) -> tuple[Ids, Integers]:
+        """Return the windows of a table in order of their hashes, and the place of each number."""
+        windows = table.rows()
+        order = np.argsort(self._hash_padded(windows), kind="stable")
         places = np.empty(order.size, np.int64)
         places[order] = np.arange(order.size)
-        return rows[order], places
+        return windows[order], places
 
-    def _numbered_in_memory(self) -> CandidateLists:
-        rows, places = self._in_order(self._table)
+    def _number_in_memory(self) -> CandidateLists:
+        windows, places = self._sort_windows(self._table)
         del self._table
         users = SpillableChunks(None, columns=2)
-        weights = np.zeros(places.size, np.float32)
-        for sizes, numbers, logs in self._waiting.drain():
+        candidate_weights = np.zeros(places.size, np.float32)
+        for sizes, numbers, log_weights in self._pending.drain():
             candidates = places[numbers]
-            weights[candidates] = logs
+            candidate_weights[candidates] = log_weights
             users.add([sizes, candidates])
-        windows, log_weights = self._columns(kept_bytes=rows.nbytes)
-        windows.add(rows)
-        log_weights.add(weights)
-        return CandidateLists(users, log_weights, windows, self._tokens, self._scratch)
+        window_column, weight_column = self._new_columns(kept_bytes=windows.nbytes)
+        window_column.add(windows)
+        weight_column.add(candidate_weights)
+        return CandidateLists(users, weight_column, window_column, self._tokens, self._scratch)
 
-    def _numbered_on_disk(self, buckets: SpillBuckets, memory: int) -> CandidateLists:
+    def _number_on_disk(self, buckets: SpillBuckets) -> CandidateLists:
         """Number bucket by bucket; then put the numbers back in the order of the lists."""
         answers = SpillBuckets(self._scratch, "numbers", buckets=LIST_BUCKETS, columns=1)
-        windows, log_weights = self._columns(kept_bytes=0)
+        window_column, weight_column = self._new_columns(kept_bytes=0)
         for bucket in range(LIST_BUCKETS):
             table = self._new_table()
             numbered = SpillableChunks(self._scratch / "numbered", columns=2)
-            for bucket_windows, logs in buckets.drain(bucket):
-                numbered.add([table.add(bucket_windows), logs])
-            rows, places = self._in_order(table)
+            for bucket_windows, log_weights in buckets.drain(bucket):
+                numbered.add([table.add(bucket_windows), log_weights])
+            windows, places = self._sort_windows(table)
             del table
-            weights = np.zeros(places.size, np.float32)
-            first = windows.size
-            for numbers, logs in numbered.drain():
-                weights[places[numbers]] = logs
+            candidate_weights = np.zeros(places.size, np.float32)
+            first = window_column.size
+            for numbers, log_weights in numbered.drain():
+                candidate_weights[places[numbers]] = log_weights
                 answers.add_to(bucket, [first + places[numbers]])
-            windows.add(rows)
-            log_weights.add(weights)
+            window_column.add(windows)
+            weight_column.add(candidate_weights)
         users = SpillableChunks(self._scratch / "users", columns=2)
-        asked = (parts for _, parts in self._parts)
-        found = restore_order(asked, answers, np.zeros(0, np.int64))
-        for (sizes, _), candidates in zip(self._parts, found, strict=True):
+        bucket_numbers = (numbers for _, numbers in self._bucket_numbers)
+        all_candidates = restore_order(bucket_numbers, answers, np.zeros(0, np.int64))
+        for (sizes, _), candidates in zip(self._bucket_numbers, all_candidates, strict=True):
             users.add([sizes, candidates])
-        self._parts.remove()
+        self._bucket_numbers.remove()
         block_size = max(
-            memory // CANDIDATE_BYTES, FEWEST_CANDIDATES, -(-windows.size // LIST_BUCKETS)
+            self._memory // CANDIDATE_BYTES,
+            MIN_BLOCK_CANDIDATES,
+            -(-window_column.size // LIST_BUCKETS),
         )
-        return CandidateLists(users, log_weights, windows, self._tokens, self._scratch, block_size)
+        return CandidateLists(
+            users, weight_column, window_column, self._tokens, self._scratch, block_size
+        )
 
-    def _columns(self, *, kept_bytes: int) -> tuple[SpillableColumn, SpillableColumn]:
-        """For the windows and log weights of candidates, by their numbers."""
+    def _new_columns(self, *, kept_bytes: int) -> tuple[SpillableColumn, SpillableColumn]:
+        """Return columns for the windows and the log weights of candidates, by their numbers."""
         width = max(self._orders)
         return (
             SpillableColumn(
@@ -776,18 +893,24 @@ class WindowLists:
 def remove_dropped(
     sizes: Integers, candidates: Integers, weights: Floats
 ) -> tuple[Integers, Integers, Floats]:
-    """Users' lists and weights without candidates of weight 0, and without users who have no others."""
+    """Return users' lists without candidates of weight 0, and without users who have no others.
+
+    Args:
+        sizes: How many candidates each user has.
+        candidates: The numbers of their candidates, one user after the other.
+        weights: The weight of each.
+    """
     stays = weights > 0
     if stays.all():
         return sizes, candidates, weights
     owners = np.repeat(np.arange(sizes.size), sizes)
-    left = np.bincount(owners[stays], minlength=sizes.size)
-    return left[left > 0], candidates[stays], weights[stays]
+    left_sizes = np.bincount(owners[stays], minlength=sizes.size)
+    return left_sizes[left_sizes > 0], candidates[stays], weights[stays]
 
 
 @kernel
 def round_units(sizes: Integers, weights: Floats) -> Integers:
-    """What every user gives: weights over their norm, in units, so that Σ units² ≤ B² for each user."""
+    """Return what every user contributes: weights over their norm, in units, Σ units² ≤ B²."""
     units = np.zeros(weights.size, np.int64)
     first = np.int64(0)
     for size in sizes:
@@ -798,13 +921,16 @@ def round_units(sizes: Integers, weights: Floats) -> Integers:
             scale = UNITS / np.sqrt(squares)
             for at in range(first, first + size):
                 units[at] = np.int64(weights[at] * scale)
-            enforce_bound(units[first : first + size])
+            enforce_norm_bound(units[first : first + size])
         first += size
     return units
 
 
 @kernel
 def add_units(sums: Integers, candidates: Integers, units: Integers) -> None:
-    """Add units to the sums of candidates, which may come several times; faster than `np.add.at`."""
+    """Add units to the sums of candidates, which may come several times.
+
+    Faster than `np.add.at`.
+    """
     for at in range(candidates.size):
         sums[candidates[at]] += units[at]

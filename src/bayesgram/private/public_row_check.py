@@ -26,13 +26,14 @@ from bayesgram.text.tokenizer import Tokenizer, chunks
 # standard deviation), one of 5% to ±0.17%.
 SAMPLE_CAPACITY = 1 << 14
 
-# The smallest share, and the smallest number, of rows that is noticeable. Distinct rows are counted, so that a row which thousands of people forward
-# counts once: 20 rows are more than the boilerplate of a platform ("this message was removed by
-# a moderator because …") and the few texts that everybody quotes. As a share, two halves of one
-# collection (different posts, authors, sentences) have 0.04% (Reddit, commit messages), 0.07% (film
-# reviews), 0.10% (Tatoeba, Wikipedia) of their rows of eight words in common, and collections of
-# different kinds at most 0.007%; sentences of one small grammar (`bayesgram generate`) 1%. Text
-# that is all public text has 100%, and messages of which every twentieth was public text 5%.
+# The smallest share, and the smallest number, of rows that is noticeable. Distinct rows are
+# counted, so that a row which thousands of people forward counts once: 20 rows are more than the
+# boilerplate of a platform ("this message was removed by a moderator because …") and the few texts
+# that everybody quotes. As a share, two halves of one collection (different posts, authors,
+# sentences) have 0.04% (Reddit, commit messages), 0.07% (film reviews), 0.10% (Tatoeba, Wikipedia)
+# of their rows of eight words in common, and collections of different kinds at most 0.007%;
+# sentences of one small grammar (`bayesgram generate`) 1%. Text that is all public text has 100%,
+# and messages of which every twentieth was public text 5%.
 MIN_SHARE = 0.02
 MIN_MATCHES = 20
 
@@ -137,9 +138,9 @@ class PublicRowShare:
         """The share to one digit, and what it means."""
         percent = float(f"{100 * self.share:.1g}")
         return (
-            f"about {percent:.0f}% of the private rows of eight words or more were rows of the public"
-            " text that the vocabulary was made from. If private text was used as public text, no"
-            " release with this vocabulary is private, whatever its card says."
+            f"about {percent:.0f}% of the private rows of eight words or more were rows of the"
+            " public text that the vocabulary was made from. If private text was used as public"
+            " text, no release with this vocabulary is private, whatever its card says."
         )
 
     def refuse(self, *, allow_public: bool) -> None:

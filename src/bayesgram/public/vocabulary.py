@@ -1,24 +1,12 @@
-"""The prior of the paper: public counts in log space, and as a distribution.
+"""The vocabulary: the most frequent n-grams of public text, with their public counts.
 
-What is asked of public text: how many n-grams of which orders; and that every source has some.
+`Vocabulary` holds the n-grams (row number = n-gram id), how often each public source has them, and
+how text is cut into tokens. It may hold several orders, each with its own top n-grams. It is made
+from public text (`from_public`), from a list of n-grams that exists already (`from_list`), or by
+adding discovered n-grams to another vocabulary (`extend_vocabulary`).
 
-In:  orders, sizes, totals of sources.   Out: sizes by order, or an error.   Does not read text.
-
-A list of n-grams that is already there, and how often public sources have each of them.
-
-In:  a vocabulary, or a file with a column `ngram` (plain text: one n-gram a line).   Out: the n-grams in their order.
-Does not choose anything: what the list lacks is not counted.
-
-The vocabulary 𝒱: the most frequent n-grams of public text, with their public counts α, by source.
-
-In:  public text.   Out: `Vocabulary`; row number = n-gram id. It may hold several orders, each the top of its own.
-Which n-grams are the top is decided in `choosing`. Does not read private text: no string that only a private user
-wrote can become an entry.
-
-A vocabulary that has grown by what was discovered: public n-grams first, then the new ones, order by order.
-
-What public text would count of a new n-gram follows from its probability q there; but no less than of the rarest n-gram
-that is listed, as many people write it, and a list of what people write would have had it.
+No private text is read here: no string that only a private user wrote can become an entry. Which
+n-grams are the most frequent ones is decided in `top_ngrams`.
 """
 
 import hashlib
@@ -66,6 +54,12 @@ from bayesgram.public.top_ngrams import (
     top_ngrams_of_text,
 )
 from bayesgram.public.vocabulary_io import FORMAT, MAX_SIZE, MAX_TOTAL, SOURCE_COUNT_PREFIX
+from bayesgram.releases import (
+    CARD_FILE,
+    DISCOVERY_FILE,
+    DISTRIBUTION_FILE,
+    VOCABULARY_FILE,
+)
 from bayesgram.releases.provenance import (
     DISCOVERIES_KEY,
     INGREDIENTS_KEY,
@@ -86,9 +80,18 @@ from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
+DEFAULT_MEMORY_BYTES = 1 << 30  # for n-grams that are being counted; beyond it they go to disk
+
+logger = logging.getLogger(__name__)
+
+
+# --- The prior: public counts in log space, and as a distribution ---
+
 
 def centred_log(counts: NDArray[np.integer] | Floats) -> Floats:
-    """x̂ = log(c + 1) − mean log(c + 1).   Eq. 1 (public α; errata E11), Eq. 2 (private c).
+    """Return x̂ = log(c + 1) − mean log(c + 1).
+
+    Eq. 1 of the paper for public counts α (errata E11), Eq. 2 for private counts c.
 
     >>> centred_log(np.array([0.0, 0.0])).tolist()
     [0.0, 0.0]
@@ -99,202 +102,69 @@ def centred_log(counts: NDArray[np.integer] | Floats) -> Floats:
 
 
 def softmax(logits: Floats) -> Floats:
-    """θ = exp(h) / Σ exp(h).   Eq. 4."""
+    """Return θ = exp(h) / Σ exp(h), Eq. 4 of the paper."""
     weights: Floats = np.exp(logits - logits.max())
     theta: Floats = weights / weights.sum()
     return theta
 
 
 def public_distribution(counts: NDArray[np.integer]) -> Floats:
-    """π = (α + 1) / Σ (α + 1): softmax of Eq. 1."""
-    raised = counts.astype(np.float64) + 1
-    theta: Floats = raised / raised.sum()
-    return theta
+    """Return π = (α + 1) / Σ (α + 1), which is the softmax of Eq. 1."""
+    smoothed = counts.astype(np.float64) + 1
+    distribution: Floats = smoothed / smoothed.sum()
+    return distribution
 
 
-def source_distributions(by_source: NDArray[np.integer], counts: NDArray[np.integer]) -> Floats:
-    """π of every source (K × V): what a source lacks it has from the mixture, at one count for each n-gram."""
+def source_distributions(
+    counts_by_source: NDArray[np.integer], counts: NDArray[np.integer]
+) -> Floats:
+    """Return the smoothed distribution of every source (K × V).
+
+    Each source gets as many counts of the mixture as there are n-grams, so that an n-gram which it
+    lacks has the probability that the mixture gives it.
+    """
     mixture = public_distribution(counts)
-    if len(by_source) == 1:
+    if len(counts_by_source) == 1:
         return mixture[None]
-    raised = by_source + counts.size * mixture
-    distributions: Floats = raised / raised.sum(axis=1, keepdims=True)
+    smoothed = counts_by_source + counts.size * mixture
+    distributions: Floats = smoothed / smoothed.sum(axis=1, keepdims=True)
     return distributions
 
 
-def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dict[int, int]:
-    """How many n-grams there are to be of each order, the shortest first; one size is for all."""
-    orders, sizes = sorted(map(check_order, set(_listed("order", order)))), _listed("size", size)
-    if isinstance(size, Integral):
-        sizes *= len(orders)
-    if len(sizes) != len(orders):
-        raise UsageError.for_argument(
-            "size",
-            ",".join(map(str, sizes)),
-            f"{len(sizes)} sizes for {len(orders)} orders; give one, or one for each.",
-        )
-    for each in sizes:
-        if not 1 <= each <= MAX_SIZE:
-            raise UsageError.for_argument(
-                "size", each, f"a vocabulary has 1 to {MAX_SIZE:,} n-grams."
-            )
-    return dict(zip(orders, sizes, strict=True))
-
-
-def _listed(name: str, given: int | Sequence[int]) -> list[int]:
-    """One whole number, or several; also NumPy's."""
-    several: Any = [given] if isinstance(given, Integral) else given
-    try:
-        return [index(each) for each in several]
-    except TypeError:
-        raise UsageError(
-            f"{name}: takes a whole number, or a list of whole numbers; give one such as 3."
-        ) from None
-
-
-def refuse_empty_sources(
-    names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]
-) -> None:
-    """Refuse a source without a single n-gram (totals: order × source); one that lacks an order is left out of it."""
-    for name, own in zip(names, zip(*totals, strict=True), strict=True):
-        if not any(own):
-            wanted = ", ".join(map(str, orders))
-            raise BayesgramError(
-                f"source {name!r}: has not a single n-gram of order {wanted}; give it more text, or leave it out."
-            )
-
-
-CARD, DISTRIBUTION = (
-    "card.json",
-    "distribution.parquet",
-)  # of a release; a discovery has a card, too, and ...
-FOUND, VOCABULARY = (
-    "ngrams.parquet",
-    "vocab.parquet",
-)  # ... what it found, and the vocabulary with it
-
-
-def read_ngram_list(
-    path: str | Path, tokenizer: Tokenizer | None
-) -> tuple[pa.LargeStringArray, Tokenizer]:
-    """The n-grams of a file, checked, and how text is cut for them."""
-    if Path(path).suffix.lower() in {".parquet", ".pq"}:
-        ngrams, cut = vocabulary_io.read_ngrams(
-            path, vocabulary_io.read_table(Path(path)), tokenizer
-        )
-        vocabulary_io.check_ngrams(path, ngrams)
-        return ngrams, cut
-    try:
-        records = read_records(Path(path), text_column="ngram", user_column=None, require_rows=True)
-        ngrams = pa.concat_arrays([batch.text for batch in records]).cast(pa.large_string())
-    except UsageError as error:
-        column = "Name the right one with `text_column`."
-        raise UsageError(
-            str(error).replace(column, "A list has its n-grams in the column 'ngram'.")
-        ) from None
-    return check_ngram_list(ngrams, tokenizer, path)
-
-
-def ngram_list_provenance(path: str | Path) -> Provenance:
-    """What the n-grams of a file are from, where that is about people.
-
-    A vocabulary's file says it itself; the table of a release or of a discovery lies beside its card.
-    """
-    from bayesgram.releases.release import Release  # noqa: PLC0415 - few lists are of releases
-
-    file = Path(path)
-    if file.suffix.lower() not in {".parquet", ".pq"}:
-        return Provenance()
-    if file.name == DISTRIBUTION and (file.parent / CARD).is_file():
-        return Release.load(file.parent).provenance(printable_name(file.parent))
-    if (
-        file.name == FOUND
-        and (file.parent / CARD).is_file()
-        and (file.parent / VOCABULARY).is_file()
-    ):
-        return Vocabulary.load(file.parent / VOCABULARY).provenance
-    table = vocabulary_io.read_table(file)
-    origins = read_origins(path, table)
-    whole = Provenance(read_ingredients(path, table))
-    if origins is None:
-        return whole
-    return whole.merge(
-        origins.to_provenance(table["ngram"].combine_chunks().cast(pa.large_string()))
-    )
-
-
-def check_ngram_list(
-    ngrams: pa.LargeStringArray, tokenizer: Tokenizer | None, name: str | Path = "the list"
-) -> tuple[pa.LargeStringArray, Tokenizer]:
-    """The same for n-grams in memory."""
-    if not 1 <= len(ngrams) <= vocabulary_io.MAX_SIZE or ngrams.null_count:
-        raise UsageError(
-            f"{name}: {len(ngrams)} n-grams; a vocabulary has 1 to {vocabulary_io.MAX_SIZE:,}, and no nulls."
-        )
-    vocabulary_io.check_ngrams(name, ngrams)
-    return ngrams, vocabulary_io.detect_boundaries(tokenizer or Tokenizer(), ngrams)
-
-
-def count_listed_ngrams(
-    ngrams: pa.LargeStringArray,
-    matcher: NgramMatcher,
-    source: OpenSource,
-    rows: RowSample | None = None,
-) -> Integers:
-    """How often a source has each n-gram of a list; where the list has one twice, the first counts.
-
-    `rows` gets the hashes of the source's rows.
-    """
-    if isinstance(source, CountedNgrams):
-        return lookup_counts(ngrams, source)
-    counts = np.zeros(len(ngrams), np.int64)
-    for _, found in matcher.match(_owned(source), rows=rows):
-        np.add.at(counts, found, 1)
-    return counts
-
-
-def _owned(records: Iterable[Records]) -> Iterable[Owned]:
-    """Texts that all belong to nobody."""
-    return ((batch.text, np.zeros(len(batch), np.int32)) for batch in records)
-
-
-def lookup_counts(ngrams: pa.LargeStringArray, source: CountedNgrams) -> Integers:
-    """The counts of another list."""
-    places = pc.index_in(source.ngrams, ngrams)  # the first
-    known = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))
-    counts = np.zeros(len(ngrams), np.int64)
-    counts[places.take(pa.array(known)).to_numpy()] = source.counts[known]
-    return counts
-
-
-DEFAULT_MEMORY_BYTES = 1 << 30  # bytes for n-grams that are being counted
-
-logger = logging.getLogger(__name__)
+# --- The vocabulary ---
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Vocabulary(Tabular):
-    """Public n-grams (tokens joined by one space) and how often public text has them."""
+    """Public n-grams (tokens joined by one space) and how often public text has them.
 
-    ngrams: pa.LargeStringArray  # those of one order together, short ones first
+    Attributes:
+        ngrams: The n-grams. Those of one order stand together, short ones first.
+        counts: The public count of each n-gram; with several sources, of their equal mixture.
+        order: The number of tokens of the longest n-grams.
+        tokenizer: How text is cut into tokens.
+        sources: The counts of each source. Empty if all counts are of one source without a name.
+        origins: Which n-grams were discovered; None if all are from public text.
+        made_from: The published releases and models among its sources, with their labels.
+        row_hashes: Hashes of public rows, or the path of the vocabulary's file, beside which they
+            are stored (see `public_rows`); None if they are not known.
+    """
+
+    ngrams: pa.LargeStringArray
     counts: Integers
-    order: int  # of the longest
+    order: int
     tokenizer: Tokenizer
-    sources: tuple[
-        SourceCounts, ...
-    ] = ()  # none: all counts are of one source without a name; else counts are their mixture
-    origins: Origins | None = None  # None: all are from public text
-    made_from: tuple[
-        Ingredient, ...
-    ] = ()  # published releases and models among its sources, with their labels
-    # Hashes of public rows, or the file of the vocabulary, beside which they are (`public_rows`).
+    sources: tuple[SourceCounts, ...] = ()
+    origins: Origins | None = None
+    made_from: tuple[Ingredient, ...] = ()
     row_hashes: RowSample | Path | None = None
 
     def __post_init__(self) -> None:
-        """Public counts add up to less than 2⁵³, so that no sum of them is ever rounded or overflows."""
+        # Public counts add up to less than 2^53, so no sum of them is ever rounded or overflows.
         if len(self.ngrams) != self.counts.size or not 1 <= len(self.ngrams) <= MAX_SIZE:
             raise UsageError(
-                f"{len(self.ngrams)} n-grams, {self.counts.size} counts: a vocabulary has as many of both."
+                f"{len(self.ngrams)} n-grams, {self.counts.size} counts: a vocabulary"
+                " has as many of both."
             )
         if self.counts.min() < 0 or self.counts.sum(dtype=np.float64) >= MAX_TOTAL:
             raise UsageError(
@@ -306,9 +176,10 @@ class Vocabulary(Tabular):
             )
         if self.sources:
             check_source_names(self.source_names)
-            if not np.array_equal(self.counts, _mixed(self.ngrams, self.sources)):
+            if not np.array_equal(self.counts, _mix_sources(self.ngrams, self.sources)):
                 raise UsageError(
-                    "the counts are not the mixture of the sources; use Vocabulary.from_source_counts."
+                    "the counts are not the mixture of the sources; use"
+                    " Vocabulary.from_source_counts."
                 )
         if self.origins is not None and self.origins.discovered.size != len(self.ngrams):
             raise UsageError("origins: a vocabulary has one for each n-gram.")
@@ -322,51 +193,52 @@ class Vocabulary(Tabular):
         tokenizer: Tokenizer,
         origins: Origins | None = None,
         made_from: tuple[Ingredient, ...] = (),
-        rows: RowSample | Path | None = None,
+        row_hashes: RowSample | Path | None = None,
     ) -> "Vocabulary":
-        """A vocabulary with counts by source; `counts` follows."""
+        """Make a vocabulary from the counts of each source; `counts` is their mixture."""
         return cls(
             ngrams,
-            _mixed(ngrams, sources),
+            _mix_sources(ngrams, sources),
             order,
             tokenizer,
             tuple(sources),
             origins,
             made_from,
-            rows,
+            row_hashes,
         )
 
     def with_provenance(self, provenance: Provenance) -> "Vocabulary":
-        """The same vocabulary, which remembers that it was made from something about people.
+        """Return the same vocabulary, which records that it was made from something about people.
 
         Args:
-            provenance: What published releases, models or discoveries its n-grams and counts are from.
+            provenance: The published releases, models or discoveries that its n-grams and counts
+                are from.
 
         Returns:
-            A vocabulary whose label, and that of every release made with it, follows from all of them.
-
+            A vocabulary whose label, and that of every release made with it, follows from all of
+            them.
         """
         if not provenance:
             return self
-        whole = self.provenance.merge(provenance)
-        return replace(self, origins=whole.origins_for(self.ngrams), made_from=whole.ingredients)
+        merged = self.provenance.merge(provenance)
+        return replace(self, origins=merged.origins_for(self.ngrams), made_from=merged.ingredients)
 
     @property
     def ingredients(self) -> tuple[Ingredient, ...]:
-        """Everything published about people that it was made from, discoveries included."""
+        """Everything published about people that it was made from, including discoveries."""
         claims = () if self.origins is None else self.origins.claims
         return unique_ingredients([*self.made_from, *(claim.ingredient for claim in claims)])
 
     @property
     def label(self) -> str:
-        """The weakest label of everything that it was made from; public text weakens nothing."""
+        """The weakest label of everything that it was made from. Public text weakens nothing."""
         return combined_label(self.ingredients)
 
     def __repr__(self) -> str:
         return f"Vocabulary({', '.join(self._summary.values())})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what it is, and its first n-grams."""
+        """Show a summary and the first n-grams in a notebook."""
         rows = [
             (str(row["ngram"]), f"{row['count']:,}")
             for row in self.to_arrow().slice(0, 10).to_pylist()
@@ -376,18 +248,20 @@ class Vocabulary(Tabular):
     @property
     def _summary(self) -> dict[str, str]:
         orders = ", ".join(str(part.order) for _, part in self.by_order)
-        told = {
+        summary = {
             "size": f"{len(self):,} n-grams of order {orders}",
             "tokenizer": self.tokenizer.name,
         }
-        return {**told, "sources": " and ".join(self.source_names)} if self.sources else told
+        if self.sources:
+            summary["sources"] = " and ".join(self.source_names)
+        return summary
 
     def __len__(self) -> int:
         return len(self.ngrams)
 
     @property
     def source_names(self) -> list[str]:
-        """What the sources are called."""
+        """The names of the sources."""
         return [source.name for source in self.sources] or [DEFAULT_SOURCE_NAME]
 
     @cached_property
@@ -396,47 +270,55 @@ class Vocabulary(Tabular):
         return np.stack([source.counts for source in self.sources] or [self.counts])
 
     def select(self, rows: slice | Integers) -> "Vocabulary":
-        """Some of the n-grams, which stay in order, with their counts in each source."""
+        """Return a vocabulary of some of the n-grams, in the same order, with all their counts."""
         ngrams = self.ngrams[rows] if isinstance(rows, slice) else self.ngrams.take(pa.array(rows))
-        longest = int(ngram_orders(ngrams[len(ngrams) - 1 :])[0]) if len(ngrams) else self.order
+        order = int(ngram_orders(ngrams[len(ngrams) - 1 :])[0]) if len(ngrams) else self.order
         origins = self.origins and self.origins.select(rows)
         if not self.sources:
-            counts = self.counts[rows]
             return Vocabulary(
-                ngrams, counts, longest, self.tokenizer, origins=origins, made_from=self.made_from
+                ngrams,
+                self.counts[rows],
+                order,
+                self.tokenizer,
+                origins=origins,
+                made_from=self.made_from,
             )
         sources = [SourceCounts(source.name, source.counts[rows]) for source in self.sources]
         return Vocabulary.from_source_counts(
-            ngrams, sources, longest, self.tokenizer, origins, self.made_from
+            ngrams, sources, order, self.tokenizer, origins, self.made_from
         )
 
     @property
     def provenance(self) -> Provenance:
-        """What published things about people its n-grams and counts are from."""
-        own = Provenance() if self.origins is None else self.origins.to_provenance(self.ngrams)
-        return own.merge(Provenance(self.made_from))
+        """What was published about people and its n-grams and counts are from."""
+        discoveries = (
+            Provenance() if self.origins is None else self.origins.to_provenance(self.ngrams)
+        )
+        return discoveries.merge(Provenance(self.made_from))
 
     @cached_property
     def public_rows(self) -> RowSample | None:
-        """A sample of the hashes of its public rows, for `count` to compare private rows with.
+        """A sample of the hashes of its public rows, with which `count` compares private rows.
 
-        None: not known. It is no part of the vocabulary: no fingerprint covers it, a vocabulary made
-        of this one lacks it, and it stays in a file of its own, which is read when it is needed.
+        None if it is not known. It is no part of the vocabulary: no fingerprint covers it, a
+        vocabulary made of this one lacks it, and it stays in a file of its own, which is read when
+        it is needed.
         """
-        return (
-            load_rows(self.row_hashes, self.fingerprint)
-            if isinstance(self.row_hashes, Path)
-            else self.row_hashes
-        )
+        if isinstance(self.row_hashes, Path):
+            return load_rows(self.row_hashes, self.fingerprint)
+        return self.row_hashes
 
     @cached_property
     def tokens(self) -> pa.LargeStringArray:
-        """All that its n-grams are made of, each once."""
+        """The distinct tokens of its n-grams."""
         return pc.unique(pc.split_pattern(self.ngrams, " ").flatten())
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of tokenizer, order and n-grams: counts made with another vocabulary are refused."""
+        """SHA-256 of tokenizer, order and n-grams.
+
+        Counts that were made with another vocabulary are refused by it.
+        """
         data, offsets = buffers(self.ngrams.cast(pa.large_binary()))
         digest = hashlib.sha256(f"{self.tokenizer.name}\n{self.order}\n{len(self)}\n".encode())
         digest.update((offsets - offsets[0]).astype("<i8").tobytes())
@@ -445,7 +327,7 @@ class Vocabulary(Tabular):
 
     @cached_property
     def prior_fingerprint(self) -> str:
-        """SHA-256 of the public counts, by source where there are some: which prior a release was made with."""
+        """SHA-256 of the public counts of each source: the prior that a release was made with."""
         digest = hashlib.sha256("".join(f"{source.name}\n" for source in self.sources).encode())
         for counts in self.counts_by_source:
             digest.update(counts.astype("<i8").tobytes())
@@ -453,8 +335,9 @@ class Vocabulary(Tabular):
 
     @property
     def card_details(self) -> dict[str, Any]:
-        """What a card says of it."""
-        told = {
+        """What a release's card says about the vocabulary."""
+        is_public = self.origins is None
+        details = {
             "size": len(self),
             "order": self.order,
             "orders": [part.order for _, part in self.by_order],
@@ -462,43 +345,46 @@ class Vocabulary(Tabular):
             "fingerprint": self.fingerprint,
             "prior_fingerprint": self.prior_fingerprint,
             "source": "stated to be public"
-            if self.origins is None
+            if is_public
             else "public text, and what was discovered",
         }
         if self.made_from:
-            told[MADE_FROM] = [asdict(each) for each in self.made_from]
-        if self.origins is None:
-            return told
-        claims = [asdict(claim) for claim in self.origins.claims]
-        return {**told, "discovered": int(self.origins.discovered.sum()), "discoveries": claims}
+            details[MADE_FROM] = [asdict(ingredient) for ingredient in self.made_from]
+        if self.origins is not None:
+            details["discovered"] = int(self.origins.discovered.sum())
+            details["discoveries"] = [asdict(claim) for claim in self.origins.claims]
+        return details
 
     @cached_property
     def by_order(self) -> list[tuple[slice, "Vocabulary"]]:
-        """The n-grams of each order: where they stand, and as a vocabulary of their own."""
+        """For each order, the rows of its n-grams, and a vocabulary of these n-grams alone."""
         orders = ngram_orders(self.ngrams)
         edges = [0, *(np.flatnonzero(np.diff(orders)) + 1).tolist(), len(self)]
-        places = [slice(first, last) for first, last in pairwise(edges)]
-        return [(place, self if len(places) == 1 else self.select(place)) for place in places]
+        slices = [slice(first, last) for first, last in pairwise(edges)]
+        return [(rows, self if len(slices) == 1 else self.select(rows)) for rows in slices]
 
     @cached_property
     def prior(self) -> Floats:
-        """π, of each order by itself."""
+        """The public distribution π; the probabilities of each order add up to 1."""
         return np.concatenate([public_distribution(part.counts) for _, part in self.by_order])
 
     @cached_property
     def word_ids(self) -> tuple[Ids, int]:
-        """The words of every n-gram as numbers (V × n), and how many words there are. Of one order only."""
+        """The words of every n-gram as ids (V × n), and the number of distinct words.
+
+        Only for a vocabulary of one order.
+        """
         tokens = pc.split_pattern(self.ngrams, " ").flatten().dictionary_encode()
-        numbers = tokens.indices.to_numpy(zero_copy_only=False).astype(np.int32)
-        return numbers.reshape(len(self), self.order), len(tokens.dictionary)
+        ids = tokens.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+        return ids.reshape(len(self), self.order), len(tokens.dictionary)
 
     @property
     def unreachable_count(self) -> int:
-        """How many n-grams have capitals that the tokenizer would never leave in."""
+        """How many n-grams have capitals, which the tokenizer would never leave in."""
         if not self.tokenizer.lowercase:
             return 0
         ngrams = self.ngrams
-        if self.tokenizer.kind is TokenizerKind.MESSAGES:  # mouths are in upper case
+        if self.tokenizer.kind is TokenizerKind.MESSAGES:  # emoticons have capitals: :D
             ngrams = pc.replace_substring_regex(ngrams, "[:;=]'?[-^]?[DPOSX]", "")
         return int(pc.sum(pc.not_equal(pc.utf8_lower(ngrams), ngrams)).as_py())
 
@@ -520,12 +406,24 @@ class Vocabulary(Tabular):
         skip_bad_rows: bool = False,
         memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "Vocabulary":
-        """The `size` most frequent n-grams (of each order) of public text: files, folders, globs or tables.
+        """Make a vocabulary of the most frequent n-grams of public text.
 
-        Several sources have names: {"wiki": "wiki/*.parquet", "talk": "lines.txt", "news": "model.arpa"}. `size` may be
-        a number for each order, from the shortest.
+        Args:
+            inputs: Files, folders, globs or tables; or several sources by name, such as
+                {"wiki": "wiki/*.parquet", "talk": "lines.txt", "news": "model.arpa"}.
+            order: The number of tokens of the n-grams, or several such numbers.
+            size: How many n-grams to choose of each order; or one number for each order, from the
+                shortest.
+            text_column: The column of the text, in tables that have columns.
+            tokenizer: How text is cut into tokens.
+            skip_bad_rows: Whether to skip rows that can't be read instead of refusing the input.
+            memory: Bytes for n-grams that are being counted.
+
+        >>> table = pa.table({"text": ["the red fish", "the blue fish"]})
+        >>> Vocabulary.from_public(table, order=1, size=2).ngrams.to_pylist()
+        ['fish', 'the']
         """
-        read = _reader(text_column, skip_bad_rows=skip_bad_rows)
+        read = _text_reader(text_column, skip_bad_rows=skip_bad_rows)
         sources = open_sources(inputs_by_source(inputs), tokenizer, text_column, read)
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
@@ -540,36 +438,49 @@ class Vocabulary(Tabular):
         tokenizer: Tokenizer | None = None,
         skip_bad_rows: bool = False,
     ) -> "Vocabulary":
-        """The n-grams of a list (a vocabulary, a file, or texts) in their order, counted in public text or sources."""
+        """Make a vocabulary of the n-grams of a list, in their order, counted in public text.
+
+        Args:
+            ngrams: A vocabulary, a file, or texts.
+            inputs: Public text or sources, as in `from_public`.
+            text_column: The column of the text, in tables that have columns.
+            tokenizer: How text is cut into tokens; not with a vocabulary, which has its own.
+            skip_bad_rows: Whether to skip rows that can't be read instead of refusing the input.
+        """
         provenance = Provenance()
         if isinstance(ngrams, Vocabulary):
-            listed, cut, provenance = ngrams.ngrams, ngrams.tokenizer, ngrams.provenance
-            if tokenizer not in {None, cut}:
+            listed = ngrams.ngrams
+            chosen_tokenizer = ngrams.tokenizer
+            provenance = ngrams.provenance
+            if tokenizer not in {None, chosen_tokenizer}:
                 raise UsageError(
-                    f"tokenizer: the vocabulary has its own, {cut.name!r}; leave it out."
+                    f"tokenizer: the vocabulary has its own, {chosen_tokenizer.name!r};"
+                    " leave it out."
                 )
         elif isinstance(ngrams, (str, Path)):
-            listed, cut = read_ngram_list(ngrams, tokenizer)
+            listed, chosen_tokenizer = read_ngram_list(ngrams, tokenizer)
             provenance = ngram_list_provenance(ngrams)
         else:
-            listed, cut = check_ngram_list(pa.array(ngrams, pa.large_string()), tokenizer)
-        read = _reader(text_column, skip_bad_rows=skip_bad_rows)
-        made = cls.from_list_and_sources(
-            listed, open_sources(inputs_by_source(inputs), cut, text_column, read), cut
-        )
-        return made.with_provenance(provenance)
+            listed, chosen_tokenizer = check_ngram_list(
+                pa.array(ngrams, pa.large_string()), tokenizer
+            )
+        read = _text_reader(text_column, skip_bad_rows=skip_bad_rows)
+        sources = open_sources(inputs_by_source(inputs), chosen_tokenizer, text_column, read)
+        vocabulary = cls.from_list_and_sources(listed, sources, chosen_tokenizer)
+        return vocabulary.with_provenance(provenance)
 
     @classmethod
     def from_list_and_sources(
         cls, ngrams: pa.LargeStringArray, sources: Mapping[str, OpenSource], tokenizer: Tokenizer
     ) -> "Vocabulary":
-        """The same, where the sources are open."""
-        matcher, rows = NgramMatcher(ngrams, tokenizer), _rows_of(sources, tokenizer)
+        """Make a vocabulary of checked n-grams, counted in sources that are open."""
+        matcher = NgramMatcher(ngrams, tokenizer)
+        rows = _new_row_sample(sources, tokenizer)
         counts = np.stack(
             [count_listed_ngrams(ngrams, matcher, source, rows) for source in sources.values()]
         )
-        made = cls.from_counts(ngrams, list(sources), counts, tokenizer, rows)
-        return made.with_provenance(combined_provenance(sources.values()))
+        vocabulary = cls.from_counts(ngrams, list(sources), counts, tokenizer, rows)
+        return vocabulary.with_provenance(combined_provenance(sources.values()))
 
     @classmethod
     def from_records(
@@ -581,9 +492,11 @@ class Vocabulary(Tabular):
         tokenizer: Tokenizer,
         memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "Vocabulary":
-        """The `size` most frequent n-grams of each order; of equal counts, the first in byte order token by token.
+        """Make a vocabulary of the `size` most frequent n-grams of each order of one text.
 
-        N-grams beyond `memory` bytes are spilled to disk, the answer stays exact; distinct tokens stay in memory.
+        Of n-grams with equal counts, those whose tokens come first in byte order are chosen.
+        N-grams beyond `memory` bytes are spilled to disk; the result stays exact. Distinct tokens
+        stay in memory.
         """
         return cls.from_sources(
             {"": records}, order=order, size=size, tokenizer=tokenizer, memory=memory
@@ -599,13 +512,21 @@ class Vocabulary(Tabular):
         tokenizer: Tokenizer,
         memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "Vocabulary":
-        """The same of several sources: the `size` n-grams of each order with the highest mean of their frequencies."""
+        """Make a vocabulary of the n-grams that have the highest mean frequency over open sources.
+
+        Args:
+            sources: The sources by name; a single one may have the name "".
+            order: One order or several.
+            size: How many n-grams to choose of each order, or one number for each order.
+            tokenizer: How text is cut into tokens.
+            memory: Bytes for n-grams that are being counted.
+        """
         sizes = sizes_by_order(order, size)
         orders = list(sizes)
-        rows = _rows_of(sources, tokenizer)
+        rows = _new_row_sample(sources, tokenizer)
         with spill_folder() as scratch:
             tokens = StringTable()
-            make = partial(
+            new_counter = partial(
                 NgramCounter,
                 orders,
                 tokenizer,
@@ -614,20 +535,23 @@ class Vocabulary(Tabular):
                 texts=len(sources),
                 rows=rows,
             )
-            opened = [
-                _windows(source, tokens, partial(make, spill_dir=_folder(scratch, number)))
+            windows = [
+                _read_windows(
+                    source, tokens, partial(new_counter, spill_dir=_source_folder(scratch, number))
+                )
                 for number, source in enumerate(sources.values())
             ]
             if len(sources) > 1:
-                refuse_empty_sources(
-                    sources, [[source.total(each) for source in opened] for each in orders], orders
-                )
-            tops = [_top(opened, tokens, each, own, memory) for each, own in sizes.items()]
+                totals = [[source.total(order) for source in windows] for order in orders]
+                refuse_empty_sources(sources, totals, orders)
+            tops = [
+                _top_ngrams(windows, tokens, order, order_size, memory)
+                for order, order_size in sizes.items()
+            ]
         ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-        made = cls.from_counts(
-            ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer, rows
-        )
-        return made.with_provenance(combined_provenance(sources.values()))
+        counts = np.hstack([counts for _, counts in tops])
+        vocabulary = cls.from_counts(ngrams, list(sources), counts, tokenizer, rows)
+        return vocabulary.with_provenance(combined_provenance(sources.values()))
 
     @classmethod
     def from_counts(
@@ -636,41 +560,54 @@ class Vocabulary(Tabular):
         names: Sequence[str],
         counts: Integers,
         tokenizer: Tokenizer,
-        rows: RowSample | None = None,
+        row_hashes: RowSample | None = None,
     ) -> "Vocabulary":
-        """A vocabulary from the counts of each source (K × V); a single one may have the name ""."""
+        """Make a vocabulary from the counts of named sources (K × V).
+
+        Args:
+            ngrams: The n-grams, short ones first.
+            names: The names of the sources; a single one may have the name "".
+            counts: How often each source has each n-gram.
+            tokenizer: How text is cut into tokens.
+            row_hashes: Hashes of the public rows, where they are known.
+        """
         order = vocabulary_io.check_ngrams("vocabulary", ngrams)
         if list(names) == [""]:
-            return cls(ngrams, counts[0], order, tokenizer, row_hashes=rows)
-        for name, own in zip(names, counts, strict=True):
-            if not own.any():
+            return cls(ngrams, counts[0], order, tokenizer, row_hashes=row_hashes)
+        for name, source_counts in zip(names, counts, strict=True):
+            if not source_counts.any():
                 raise BayesgramError(
-                    f"source {name!r}: has none of the {len(ngrams):,} n-grams of the vocabulary; is it the right"
-                    " text, in the right column and language? If so, leave it out."
+                    f"source {name!r}: has none of the {len(ngrams):,} n-grams of the vocabulary;"
+                    " is it the right text, in the right column and language? If so, leave it out."
                 )
         sources = list(map(SourceCounts, names, counts))
-        made = cls.from_source_counts(ngrams, sources, order, tokenizer, rows=rows)
-        for first, second in find_identical_sources(made.sources):
+        vocabulary = cls.from_source_counts(
+            ngrams, sources, order, tokenizer, row_hashes=row_hashes
+        )
+        for first, second in find_identical_sources(vocabulary.sources):
             logger.warning(
-                "warning: the sources %s and %s have equal counts for every n-gram: is it one text, given twice?",
-                *(first, second),
+                "warning: the sources %s and %s have equal counts for every n-gram: is it one"
+                " text, given twice?",
+                first,
+                second,
             )
-        return made
+        return vocabulary
 
     @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata.
+        """Write vocab.parquet: `ngram`, `count`, and `count_NAME` of each source.
 
-        What is known of its public rows goes to vocab.parquet.rows, beside it (docs/files.md).
+        Tokenizer and order are metadata. What is known of its public rows goes to
+        vocab.parquet.rows, beside it (docs/files.md).
         """
         with self.save_on_success(path, force=force):
             pass
 
     @contextmanager
     def save_on_success(self, path: str | Path, *, force: bool) -> Iterator[None]:
-        """Write the vocabulary and its rows; both take their places when the block ends well."""
-        with write_file_atomically(path, force=force) as aside:
-            self.write(aside)
+        """Write the vocabulary and its row hashes; both appear if the block ends without error."""
+        with write_file_atomically(path, force=force) as file:
+            self.write(file)
             with save_rows_on_success(self.public_rows, path, self.fingerprint):
                 yield
 
@@ -684,65 +621,147 @@ class Vocabulary(Tabular):
         if self.origins is not None:
             metadata[DISCOVERIES_KEY] = self.origins.to_json()
         if self.made_from:
-            metadata[INGREDIENTS_KEY] = json.dumps([asdict(each) for each in self.made_from])
+            metadata[INGREDIENTS_KEY] = json.dumps(
+                [asdict(ingredient) for ingredient in self.made_from]
+            )
         pq.write_table(self.to_arrow().replace_schema_metadata(metadata), file, compression="zstd")
 
     def to_arrow(self) -> pa.Table:
-        """The rows of vocab.parquet."""
-        columns = {
-            "count": self.counts,
-            **{SOURCE_COUNT_PREFIX + source.name: source.counts for source in self.sources},
-        }
-        arrays = {
-            "ngram": self.ngrams,
-            **{name: pa.array(counts) for name, counts in columns.items()},
-        }
-        return pa.table(
-            arrays if self.origins is None else {**arrays, ORIGIN_COLUMN: self.origins.column}
-        )
+        """Return the rows of vocab.parquet as a table."""
+        columns: dict[str, Any] = {"ngram": self.ngrams, "count": pa.array(self.counts)}
+        for source in self.sources:
+            columns[SOURCE_COUNT_PREFIX + source.name] = pa.array(source.counts)
+        if self.origins is not None:
+            columns[ORIGIN_COLUMN] = self.origins.column
+        return pa.table(columns)
 
     @classmethod
     @check_arguments
     def load(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "Vocabulary":
-        """Read a vocabulary; one made elsewhere says no tokenizer.
+        """Read a vocabulary, also one that was made elsewhere.
 
-        It needs the column `ngram`, and `count` or a column `count_NAME` for each source, from which `count` follows.
+        Args:
+            path: A Parquet file with the column `ngram`, and `count` or a column `count_NAME` for
+                each source, from which `count` follows.
+            tokenizer: How text is cut into tokens, for a file that does not name its tokenizer.
         """
         table = vocabulary_io.read_table(Path(path))
         vocabulary_io.check_columns(path, table.column_names)
-        ngrams, cut = vocabulary_io.read_ngrams(path, table, tokenizer)
-        order, names = (
-            vocabulary_io.check_ngrams(path, ngrams),
-            vocabulary_io.source_columns(table.column_names),
-        )
-        found, made_from = read_origins(path, table), read_ingredients(path, table)
-        if not names:
+        ngrams, tokenizer_used = vocabulary_io.read_ngrams(path, table, tokenizer)
+        order = vocabulary_io.check_ngrams(path, ngrams)
+        source_columns = vocabulary_io.source_columns(table.column_names)
+        origins = read_origins(path, table)
+        made_from = read_ingredients(path, table)
+        if not source_columns:
             counts = vocabulary_io.read_counts(path, table, "count")
             return cls(
                 ngrams,
                 counts,
                 order,
-                cut,
-                origins=found,
+                tokenizer_used,
+                origins=origins,
                 made_from=made_from,
                 row_hashes=Path(path),
             )
         sources = [
             SourceCounts(
-                name.removeprefix(SOURCE_COUNT_PREFIX), vocabulary_io.read_counts(path, table, name)
+                column.removeprefix(SOURCE_COUNT_PREFIX),
+                vocabulary_io.read_counts(path, table, column),
             )
-            for name in names
+            for column in source_columns
         ]
         for source in sources:
             if not source.counts.any():
                 raise UsageError(
-                    f"{path}: the source {source.name!r} has none of the n-grams; leave its column out."
+                    f"{path}: the source {source.name!r} has none of the n-grams; leave its column"
+                    " out."
                 )
-        return cls.from_source_counts(ngrams, sources, order, cut, found, made_from, Path(path))
+        return cls.from_source_counts(
+            ngrams, sources, order, tokenizer_used, origins, made_from, Path(path)
+        )
 
 
-def _reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordReader]:
-    """What reads public text."""
+def _mix_sources(ngrams: pa.LargeStringArray, sources: Sequence[SourceCounts]) -> Integers:
+    """Return the mixture of sources, if their counts can be those of a vocabulary."""
+    for source in sources:
+        if source.counts.size != len(ngrams):
+            raise UsageError(
+                f"source {source.name!r}: {len(ngrams)} n-grams, {source.counts.size} counts."
+            )
+        if source.counts.min(initial=0) < 0:
+            raise UsageError(f"source {source.name!r}: public counts must be 0 or more.")
+    counts_by_source = np.stack([source.counts for source in sources])
+    if counts_by_source.sum(dtype=np.float64) >= MAX_TOTAL:
+        raise UsageError(
+            "the public counts must be 0 or more and add up to less than 2^53; divide them all."
+        )
+    return mix_counts(counts_by_source, ngram_orders(ngrams))
+
+
+# --- Choosing n-grams of public text ---
+
+
+def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dict[int, int]:
+    """Return how many n-grams to choose of each order, the shortest first.
+
+    Args:
+        order: One order or several.
+        size: One size for all orders, or one for each.
+
+    >>> sizes_by_order([2, 1], 10)
+    {1: 10, 2: 10}
+    """
+    orders = sorted(map(check_order, set(_int_list("order", order))))
+    sizes = _int_list("size", size)
+    if isinstance(size, Integral):
+        sizes *= len(orders)
+    if len(sizes) != len(orders):
+        raise UsageError.for_argument(
+            "size",
+            ",".join(map(str, sizes)),
+            f"{len(sizes)} sizes for {len(orders)} orders; give one, or one for each.",
+        )
+    for order_size in sizes:
+        if not 1 <= order_size <= MAX_SIZE:
+            raise UsageError.for_argument(
+                "size", order_size, f"a vocabulary has 1 to {MAX_SIZE:,} n-grams."
+            )
+    return dict(zip(orders, sizes, strict=True))
+
+
+def _int_list(name: str, value: int | Sequence[int]) -> list[int]:
+    """Return one whole number or several as a list; NumPy's numbers, too."""
+    values: Any = [value] if isinstance(value, Integral) else value
+    try:
+        return [index(number) for number in values]
+    except TypeError:
+        raise UsageError(
+            f"{name}: takes a whole number, or a list of whole numbers; give one such as 3."
+        ) from None
+
+
+def refuse_empty_sources(
+    names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]
+) -> None:
+    """Refuse a source without a single n-gram.
+
+    A source that only lacks some orders is left out of the mixture of these.
+
+    Args:
+        names: The names of the sources.
+        totals: How many n-grams of each order (rows) each source (columns) has.
+        orders: The orders.
+    """
+    for name, source_totals in zip(names, zip(*totals, strict=True), strict=True):
+        if not any(source_totals):
+            raise BayesgramError(
+                f"source {name!r}: has not a single n-gram of order {', '.join(map(str, orders))};"
+                " give it more text, or leave it out."
+            )
+
+
+def _text_reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordReader]:
+    """Return a function that opens public text."""
     return partial(
         read_records,
         text_column=text_column,
@@ -752,90 +771,215 @@ def _reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordR
     )
 
 
-def _rows_of(sources: Mapping[str, OpenSource], tokenizer: Tokenizer) -> RowSample | None:
-    """An empty sample for the rows of text; None where all n-grams were counted before."""
+def _new_row_sample(sources: Mapping[str, OpenSource], tokenizer: Tokenizer) -> RowSample | None:
+    """Return an empty sample for the rows of text; None if no source is text."""
     is_text = [not isinstance(source, CountedNgrams) for source in sources.values()]
     return new_row_sample(tokenizer) if any(is_text) else None
 
 
-def _folder(scratch: Path, number: int) -> Path:
-    """A folder for the n-grams of one source."""
+def _source_folder(scratch: Path, number: int) -> Path:
     folder = scratch / str(number)
     folder.mkdir()
     return folder
 
 
-def _windows(
-    source: OpenSource, tokens: StringTable, counter: Callable[[], NgramCounter]
+def _read_windows(
+    source: OpenSource, tokens: StringTable, new_counter: Callable[[], NgramCounter]
 ) -> SourceWindows:
-    """All n-grams of a source, read."""
+    """Read all n-grams of a source."""
     if isinstance(source, CountedNgrams):
         return ListedWindows.from_ngrams(source.ngrams, source.counts, tokens)
-    counting = counter()
+    counter = new_counter()
     for batch in source:
-        counting.add(batch.text)
-    return TextWindows(counting)
+        counter.add(batch.text)
+    return TextWindows(counter)
 
 
-def _top(
+def _top_ngrams(
     sources: Sequence[SourceWindows], tokens: StringTable, order: int, size: int, memory: int
 ) -> tuple[pa.LargeStringArray, Integers]:
-    """The n-grams of one order, and their counts in each source (K × V)."""
+    """Return the chosen n-grams of one order, and their counts in each source (K × V)."""
     if len(sources) == 1 and isinstance(sources[0], TextWindows):
         ngrams, counts = top_ngrams_of_text(sources[0].counter, order, size)
         return ngrams, counts[None]
     return top_ngrams_of_sources(sources, tokens, order, size, memory=memory)
 
 
-def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[SourceCounts]) -> Integers:
-    """The mixture of sources, if their counts are such."""
-    for source in sources:
-        if source.counts.size != len(ngrams):
-            raise UsageError(
-                f"source {source.name!r}: {len(ngrams)} n-grams, {source.counts.size} counts."
-            )
-        if source.counts.min(initial=0) < 0:
-            raise UsageError(f"source {source.name!r}: public counts must be 0 or more.")
-    by_source = np.stack([source.counts for source in sources])
-    if by_source.sum(dtype=np.float64) >= MAX_TOTAL:
+# --- Counting a list of n-grams that exists already ---
+
+
+def read_ngram_list(
+    path: str | Path, tokenizer: Tokenizer | None
+) -> tuple[pa.LargeStringArray, Tokenizer]:
+    """Return the n-grams of a file, checked, and how text is cut into tokens for them.
+
+    Args:
+        path: A Parquet file, or another table with a column `ngram`, or plain text with one n-gram
+            a line.
+        tokenizer: The tokenizer for a file that does not name its own.
+    """
+    if Path(path).suffix.lower() in {".parquet", ".pq"}:
+        table = vocabulary_io.read_table(Path(path))
+        ngrams, tokenizer_used = vocabulary_io.read_ngrams(path, table, tokenizer)
+        vocabulary_io.check_ngrams(path, ngrams)
+        return ngrams, tokenizer_used
+    try:
+        records = read_records(Path(path), text_column="ngram", user_column=None, require_rows=True)
+        ngrams = pa.concat_arrays([batch.text for batch in records]).cast(pa.large_string())
+    except UsageError as error:
+        advice = "Name the right one with `text_column`."
         raise UsageError(
-            "the public counts must be 0 or more and add up to less than 2^53; divide them all."
+            str(error).replace(advice, "A list has its n-grams in the column 'ngram'.")
+        ) from None
+    return check_ngram_list(ngrams, tokenizer, path)
+
+
+def check_ngram_list(
+    ngrams: pa.LargeStringArray, tokenizer: Tokenizer | None, name: str | Path = "the list"
+) -> tuple[pa.LargeStringArray, Tokenizer]:
+    """Return n-grams, if they can be those of a vocabulary, and their tokenizer.
+
+    Args:
+        ngrams: The n-grams.
+        tokenizer: The tokenizer, or None for the default one.
+        name: What the list is called in error messages.
+    """
+    if not 1 <= len(ngrams) <= MAX_SIZE or ngrams.null_count:
+        raise UsageError(
+            f"{name}: {len(ngrams)} n-grams; a vocabulary has 1 to {MAX_SIZE:,}, and no nulls."
         )
-    return mix_counts(by_source, ngram_orders(ngrams))
+    vocabulary_io.check_ngrams(name, ngrams)
+    return ngrams, vocabulary_io.detect_boundaries(tokenizer or Tokenizer(), ngrams)
+
+
+def ngram_list_provenance(path: str | Path) -> Provenance:
+    """Return what the n-grams of a file are from, where that is about people.
+
+    A vocabulary's file states it. The table of a release or of a discovery lies beside its card.
+    """
+    from bayesgram.releases.release import Release  # noqa: PLC0415 - few lists are of releases
+
+    file = Path(path)
+    if file.suffix.lower() not in {".parquet", ".pq"}:
+        return Provenance()
+    has_card = (file.parent / CARD_FILE).is_file()
+    if file.name == DISTRIBUTION_FILE and has_card:
+        return Release.load(file.parent).provenance(printable_name(file.parent))
+    vocabulary_file = file.parent / VOCABULARY_FILE
+    if file.name == DISCOVERY_FILE and has_card and vocabulary_file.is_file():
+        return Vocabulary.load(vocabulary_file).provenance
+    table = vocabulary_io.read_table(file)
+    origins = read_origins(path, table)
+    provenance = Provenance(read_ingredients(path, table))
+    if origins is None:
+        return provenance
+    ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
+    return provenance.merge(origins.to_provenance(ngrams))
+
+
+def count_listed_ngrams(
+    ngrams: pa.LargeStringArray,
+    matcher: NgramMatcher,
+    source: OpenSource,
+    rows: RowSample | None = None,
+) -> Integers:
+    """Return how often a source has each n-gram of a list.
+
+    Args:
+        ngrams: The n-grams. Of one that is listed twice, only the first gets its count.
+        matcher: What finds them in text.
+        source: Text, or n-grams that were counted before.
+        rows: The sample that gets the hashes of the source's rows.
+    """
+    if isinstance(source, CountedNgrams):
+        return lookup_counts(ngrams, source)
+    counts = np.zeros(len(ngrams), np.int64)
+    texts: Iterable[Owned] = (  # all belong to one user, as it does not matter who wrote them
+        (batch.text, np.zeros(len(batch), np.int32)) for batch in source
+    )
+    for _, matches in matcher.match(texts, rows=rows):
+        np.add.at(counts, matches, 1)
+    return counts
+
+
+def lookup_counts(ngrams: pa.LargeStringArray, source: CountedNgrams) -> Integers:
+    """Return the counts that another list has of these n-grams."""
+    rows = pc.index_in(source.ngrams, ngrams)  # of equal n-grams, the first
+    known = np.flatnonzero(pc.is_valid(rows).to_numpy(zero_copy_only=False))
+    counts = np.zeros(len(ngrams), np.int64)
+    counts[rows.take(pa.array(known)).to_numpy()] = source.counts[known]
+    return counts
+
+
+# --- Adding discovered n-grams ---
 
 
 def extend_vocabulary(
-    vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, claim: DiscoveryClaim
+    vocabulary: Vocabulary,
+    ngrams: pa.LargeStringArray,
+    log_probabilities: Floats,
+    claim: DiscoveryClaim,
 ) -> Vocabulary:
-    """The vocabulary with n-grams that it lacks, of orders that it has; `logs` are log q."""
-    before, orders = vocabulary.origins, ngram_orders(ngrams)
-    names, counts, discovered = [], [], []
-    for place, part in vocabulary.by_order:
+    """Return a vocabulary with discovered n-grams, which follow the public ones of their order.
+
+    The public count of a new n-gram is what its probability in public text lets expect, but no less
+    than that of the rarest listed n-gram: many people write it, so a list of what people write
+    would have had it.
+
+    Args:
+        vocabulary: The vocabulary to extend.
+        ngrams: N-grams that it lacks, of orders that it has.
+        log_probabilities: log q: how likely public text makes each.
+        claim: What the discovery promised.
+    """
+    old_origins = vocabulary.origins
+    orders = ngram_orders(ngrams)
+    all_ngrams = []
+    all_counts = []
+    discovered = []
+    for rows, part in vocabulary.by_order:
         new = np.flatnonzero(orders == part.order)
-        names += [part.ngrams, ngrams.take(pa.array(new))]
-        counts += [
-            part.counts_by_source,
-            np.stack([_expected(own, logs[new]) for own in part.counts_by_source]),
+        all_ngrams += [part.ngrams, ngrams.take(pa.array(new))]
+        new_counts = [
+            _expected_counts(source_counts, log_probabilities[new])
+            for source_counts in part.counts_by_source
         ]
-        old = np.zeros(len(part), bool) if before is None else before.discovered[place]
-        discovered += [old, np.ones(new.size, bool)]
-    claims = (*(before.claims if before else ()), claim)
-    whole, origins = np.hstack(counts), Origins(np.concatenate(discovered), claims)
-    listed = pa.concat_arrays(names)
+        all_counts += [part.counts_by_source, np.stack(new_counts)]
+        was_discovered = (
+            np.zeros(len(part), bool) if old_origins is None else old_origins.discovered[rows]
+        )
+        discovered += [was_discovered, np.ones(new.size, bool)]
+    claims = (*(old_origins.claims if old_origins else ()), claim)
+    origins = Origins(np.concatenate(discovered), claims)
+    extended_ngrams = pa.concat_arrays(all_ngrams)
+    counts = np.hstack(all_counts)
     if not vocabulary.sources:
-        order, tokenizer, made_from = vocabulary.order, vocabulary.tokenizer, vocabulary.made_from
-        return Vocabulary(listed, whole[0], order, tokenizer, origins=origins, made_from=made_from)
+        return Vocabulary(
+            extended_ngrams,
+            counts[0],
+            vocabulary.order,
+            vocabulary.tokenizer,
+            origins=origins,
+            made_from=vocabulary.made_from,
+        )
     sources = [
-        SourceCounts(source.name, own)
-        for source, own in zip(vocabulary.sources, whole, strict=True)
+        SourceCounts(source.name, source_counts)
+        for source, source_counts in zip(vocabulary.sources, counts, strict=True)
     ]
     return Vocabulary.from_source_counts(
-        listed, sources, vocabulary.order, vocabulary.tokenizer, origins, vocabulary.made_from
+        extended_ngrams,
+        sources,
+        vocabulary.order,
+        vocabulary.tokenizer,
+        origins,
+        vocabulary.made_from,
     )
 
 
-def _expected(counts: Integers, logs: Floats) -> Integers:
-    """What a source with these counts would have of n-grams with these probabilities."""
+def _expected_counts(counts: Integers, log_probabilities: Floats) -> Integers:
+    """Return what a source with these counts would have of n-grams with these probabilities."""
     rarest = int(counts[counts > 0].min(initial=1 << 40)) if counts.any() else 0
-    expected: Integers = np.maximum(np.rint(counts.sum() * np.exp(logs)), rarest).astype(np.int64)
+    expected: Integers = np.maximum(
+        np.rint(counts.sum() * np.exp(log_probabilities)), rarest
+    ).astype(np.int64)
     return expected

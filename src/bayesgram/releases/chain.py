@@ -1,12 +1,14 @@
-"""Releases that follow one another: which ones this one was made after, and what is known of all of them together.
+"""Chains: releases that follow one another, and what is known of all of them together.
 
-A release that follows another takes what that one published as its prior. On the card: a link for each earlier release,
-the oldest first, and a hash for each that covers all before it, so that none can be changed or left out unnoticed.
+A release that follows another takes what that one published as its prior. Its card has a link for
+each earlier release, the oldest first, and a hash for each link that covers all before it, so that
+none can be changed or left out unnoticed.
 
-What can be *promised* of a chain is the budget of the ledger that all of it was charged to: it was fixed before the
-first release, so it holds also for a curator who looks at each release and then decides whether to make another one.
-What was *spent* so far is another thing: it depends on when the curator stops, and stopping may depend on the noise. It
-is shown as information, without the word PROVED (docs/ledger.md). Public alone: asks nothing of private data.
+What can be *promised* of a chain is the budget of the ledger that all of it was charged to: it was
+fixed before the first release, so it holds also for a curator who looks at each release and then
+decides whether to make another one. What was *spent* so far is another thing: it depends on when
+the curator stops, and stopping may depend on the noise. It is shown as information, without the
+word PROVED (docs/ledger.md). Everything here is public.
 """
 
 import hashlib
@@ -20,10 +22,10 @@ from typing import Any
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, digits_up
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import DEFAULT_UNIT, is_person, is_same_unit
-from bayesgram.releases.provenance import DiscoveryClaim, merge_claims
+from bayesgram.releases.provenance import DiscoveryClaim, Ingredient, merge_claims
 
 MAX_LINKS = 10_000
-EPSILON_ROUNDING = 1 + 1e-6  # what an ε is shown by: more than rounding loses
+EPSILON_ROUNDING = 1 + 1e-6  # the factor by which an ε is rounded up: more than rounding loses
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,6 @@ class Commitment:
         unit: What one unit of privacy is, as the curator stated it; None if nothing was stated.
         ledger: The ledger that was charged, as its card has it; None if none was.
         discoveries: Every discovery whose n-grams its vocabulary has.
-
     """
 
     epsilon: float
@@ -65,36 +66,39 @@ class Commitment:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Commitment":
-        """The inverse of `asdict`."""
+        """Read a commitment from the values of `asdict`."""
         discoveries = tuple(DiscoveryClaim(**claim) for claim in values.get("discoveries", ()))
         return cls(**{**values, "discoveries": discoveries})
 
     @property
     def ledger_entry(self) -> tuple[str | None, int | None]:
         """The identity of the ledger that was charged, and the number of its entry."""
-        return (
-            (None, None)
-            if self.ledger is None
-            else (self.ledger.get("ledger"), self.ledger.get("entry"))
-        )
+        if self.ledger is None:
+            return None, None
+        return self.ledger.get("ledger"), self.ledger.get("entry")
 
     @property
     def ledger_id(self) -> str | None:
-        """Which ledger was charged."""
+        """The identity of the ledger that was charged; None if none was."""
         return self.ledger_entry[0]
 
-    def chained_hash(self, before: str) -> str:
-        """SHA-256 of this, and of the hash before it; "" is before the first."""
-        return hashlib.sha256(
-            json.dumps([before, asdict(self)], sort_keys=True).encode()
-        ).hexdigest()
+    def chained_hash(self, previous_hash: str) -> str:
+        """Return the SHA-256 of this and of the hash before it, which is "" for the first."""
+        content = json.dumps([previous_hash, asdict(self)], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Link:
-    """One earlier release of a chain: its name, what it says of its privacy, and the hash of it and all before."""
+    """One earlier release of a chain.
 
-    name: str  # of its folder, as it was given
+    Attributes:
+        name: The name of its folder, as it was given.
+        commitment: What it says of its privacy.
+        hash: The hash of its commitment and all before it.
+    """
+
+    name: str
     commitment: Commitment
     hash: str
 
@@ -106,14 +110,22 @@ class Link:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Link":
-        """The inverse of `to_json`."""
+        """Read a link from the values of `to_json`."""
         if not isinstance(values, Mapping):
             raise TypeError("a link has names and values")
-        rest = {name: value for name, value in values.items() if name not in {"name", "hash"}}
-        return cls(values["name"], Commitment.from_json(rest), values["hash"])
+        commitment = {name: values[name] for name in values if name not in {"name", "hash"}}
+        return cls(values["name"], Commitment.from_json(commitment), values["hash"])
+
+    @property
+    def ingredient(self) -> Ingredient:
+        """The release as an ingredient of one that follows it."""
+        own = self.commitment
+        return Ingredient(
+            self.name, own.guarantee, own.epsilon, own.delta, own.unit, *own.ledger_entry
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """For a card."""
+        """Return plain values for a card."""
         discoveries = [asdict(claim) for claim in self.commitment.discoveries]
         return {
             "name": self.name,
@@ -135,131 +147,144 @@ class Chain:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Chain":
-        """The inverse of `to_json` and `sealed`; hashes are checked by `holds`."""
+        """Read a chain from the values of `to_json` or `to_card_json`; `is_valid` checks hashes."""
         return cls(tuple(Link.from_json(link) for link in values["links"]))
 
     def to_json(self) -> dict[str, Any]:
-        """For a card in memory."""
+        """Return plain values for a card in memory."""
         return {"links": [link.to_json() for link in self.links]}
 
-    def to_card_json(self, own: Commitment) -> dict[str, Any]:
-        """For card.json: with a hash that covers the links and what this release says of itself."""
-        return {**self.to_json(), "hash": own.chained_hash(self.links[-1].hash)}
+    def to_card_json(self, commitment: Commitment) -> dict[str, Any]:
+        """Return plain values for card.json, with a hash that also covers the release itself.
 
-    def append(self, name: str, own: Commitment) -> "Chain":
-        """The chain of a release that follows this one."""
-        return Chain((*self.links, Link(name, own, own.chained_hash(self.links[-1].hash))))
+        Args:
+            commitment: What the release that follows the chain says of its privacy.
+        """
+        return {**self.to_json(), "hash": commitment.chained_hash(self.links[-1].hash)}
 
-    def is_valid(self, own: Commitment, stated: object) -> bool:
-        """Whether every hash is that of its link and all before, and `stated` that of the release itself."""
-        before = ""
+    def append(self, name: str, commitment: Commitment) -> "Chain":
+        """Return the chain of a release that follows one which follows this chain."""
+        link = Link(name, commitment, commitment.chained_hash(self.links[-1].hash))
+        return Chain((*self.links, link))
+
+    def is_valid(self, commitment: Commitment, stated_hash: object) -> bool:
+        """Return whether all hashes are right: of every link, and `stated_hash` of the release."""
+        previous_hash = ""
         for link in self.links:
-            if link.hash != link.commitment.chained_hash(before):
+            if link.hash != link.commitment.chained_hash(previous_hash):
                 return False
-            before = link.hash
-        return stated == own.chained_hash(before)
+            previous_hash = link.hash
+        return stated_hash == commitment.chained_hash(previous_hash)
 
-    def describe(self, own: Commitment) -> str:
-        """Which releases it follows, and what is promised or known of all of them together."""
+    def describe(self, commitment: Commitment) -> str:
+        """Say which releases it follows, and what is promised or known of all of them together."""
         last = self.links[-1].name
         number = len(self.links)
-        named = last if number == 1 else f"{number} releases, the last of them {last}"
-        return f"follows {named}. {describe_composition([*(link.commitment for link in self.links), own])}"
+        names = last if number == 1 else f"{number} releases, the last of them {last}"
+        commitments = [*(link.commitment for link in self.links), commitment]
+        return f"follows {names}. {describe_composition(commitments)}"
 
 
-def start_chain(name: str, own: Commitment) -> Chain:
-    """The chain of a release that follows one which follows none."""
-    return Chain((Link(name, own, own.chained_hash("")),))
+def start_chain(name: str, commitment: Commitment) -> Chain:
+    """Return the chain of a release that follows one which follows none."""
+    return Chain((Link(name, commitment, commitment.chained_hash("")),))
 
 
 def describe_composition(releases: Sequence[Commitment]) -> str:
-    """Say what is promised of releases that follow one another, discoveries included, or what they have spent.
+    """Say what is promised of releases that follow one another, or what they have spent.
 
     Args:
-        releases: All of them, the last one included.
+        releases: All of them, including the last one. Their discoveries count, too.
 
     Returns:
-        The budget of the ledger that all of them were charged to, if there is one; otherwise what was spent so far,
-        as information. Both name the unit.
+        The budget of the ledger that all of them were charged to, if there is one; otherwise what
+        was spent so far, as information. Both name the unit.
 
     >>> week = Commitment(0.1, 1e-7, "PROVED", seeded=False, measured="")
     >>> print(describe_composition([week, week]))
-    Not a promise: the 2 releases have spent ε = 0.1442 at δ = 1e-07 so far, for everything one user wrote in these
-    data. Only a budget that a ledger fixes before the first release can be promised.
-
+    Not a promise: the 2 releases have spent ε = 0.1442 at δ = 1e-07 so far, for everything one user
+    wrote in these data. Only a budget that a ledger fixes before the first release can be promised.
     """
     unit = releases[-1].unit or DEFAULT_UNIT
     discoveries = _all_discoveries(releases)
-    what = _counted(len(releases), len(discoveries))
-    labels = [release.guarantee for release in releases] + [
-        claim.guarantee for claim in discoveries
-    ]
+    names = _count_phrase(len(releases), len(discoveries))
+    labels = [release.guarantee for release in releases]
+    labels += [claim.guarantee for claim in discoveries]
     if any(label != Guarantee.PROVED.name for label in labels):
-        return f"No bound holds for the {what} together: not all of them are PROVED."
+        return f"No bound holds for the {names} together: not all of them are PROVED."
     ledger = _common_ledger(releases, discoveries)
     if ledger is not None:
         return (
-            f"Everything charged to the ledger of {ledger['population']!r}, these {what} included, stays within ε ="
-            f" {ledger['epsilon']:g}, δ = {ledger['delta']:g} (PROVED) for {unit}, whenever the curator stops."
+            f"Everything charged to the ledger of {ledger['population']!r}, these {names} included,"
+            f" stays within ε = {ledger['epsilon']:g}, δ = {ledger['delta']:g} (PROVED) for {unit},"
+            " whenever the curator stops."
         )
     epsilon, delta = composed_spend(releases)
     if math.isinf(epsilon):
-        so_far = f"what the {what} have spent together is not known"
+        spent = f"what the {names} have spent together is not known"
     else:
         whose = unit if is_person(unit) else f"{unit}, if the same one is in all of them"
-        so_far = f"the {what} have spent ε = {digits_up(epsilon)} at δ = {digits_up(delta)} so far, for {whose}"
-    return f"Not a promise: {so_far}. Only a budget that a ledger fixes before the first release can be promised."
+        spent = (
+            f"the {names} have spent ε = {digits_up(epsilon)} at δ = {digits_up(delta)} so far,"
+            f" for {whose}"
+        )
+    return (
+        f"Not a promise: {spent}. Only a budget that a ledger fixes before the first release can be"
+        " promised."
+    )
 
 
 def composed_spend(releases: Sequence[Commitment]) -> tuple[float, float]:
-    """What releases of Gaussian noise, and the discoveries behind them, have spent so far: (ε, δ), rounded up.
+    """Return what releases of Gaussian noise have spent so far: (ε, δ), rounded up.
 
-    The μ² of all noise is added up, and ε is that of the largest δ. Each discovery may also fail, with a probability
-    below its own δ, so those δ are added. It would be a bound if the number of releases had been fixed beforehand.
-    Releases without a δ have no Gaussian noise to add up, and neither have different units a sum: ε is infinite then.
+    The μ² of all noise, that of the discoveries behind them included, is added up, and ε is that of
+    the largest δ. Each discovery may also fail, with a probability below its own δ, so those δ are
+    added. It would be a bound if the number of releases had been fixed beforehand. Releases without
+    a δ have no Gaussian noise to add up, and different units have no sum: then ε is infinite.
     """
     discoveries = _all_discoveries(releases)
-    stated = [release.unit for release in releases] + [claim.unit for claim in discoveries]
-    units = [unit or DEFAULT_UNIT for unit in stated]
+    stated_units = [release.unit for release in releases] + [claim.unit for claim in discoveries]
+    units = [unit or DEFAULT_UNIT for unit in stated_units]
     if not all(is_same_unit(unit, units[0]) for unit in units):
         return math.inf, 0.0
-    claims = [(release.epsilon, release.delta) for release in releases]
-    claims += [(claim.epsilon, claim.delta) for claim in discoveries]
-    if any(delta <= 0 for _, delta in claims):
+    budgets = [(release.epsilon, release.delta) for release in releases]
+    budgets += [(claim.epsilon, claim.delta) for claim in discoveries]
+    if any(delta <= 0 for _, delta in budgets):
         return math.inf, 0.0
-    largest_delta = max(delta for _, delta in claims)
-    epsilon = (
-        composed_epsilon([_spend(*claim) for claim in claims], largest_delta) * EPSILON_ROUNDING
-    )
+    largest_delta = max(delta for _, delta in budgets)
+    spends = [_max_spend(*budget) for budget in budgets]
+    epsilon = composed_epsilon(spends, largest_delta) * EPSILON_ROUNDING
     return epsilon, math.fsum([largest_delta, *(claim.delta for claim in discoveries)])
 
 
 def _all_discoveries(releases: Sequence[Commitment]) -> tuple[DiscoveryClaim, ...]:
-    """The discoveries of all releases, each once: later releases go on with what was discovered before."""
+    """Return the discoveries of all releases, each once.
+
+    Later releases go on with what was discovered before.
+    """
     return merge_claims(release.discoveries for release in releases)
 
 
 def _common_ledger(
     releases: Sequence[Commitment], discoveries: Sequence[DiscoveryClaim]
 ) -> dict[str, Any] | None:
-    """The ledger that all releases and discoveries were charged to, as the last card describes it."""
-    own = releases[-1].ledger_id
-    charged = [release.ledger_id for release in releases] + [claim.ledger for claim in discoveries]
-    return (
-        releases[-1].ledger
-        if own is not None and all(ledger == own for ledger in charged)
-        else None
-    )
+    """Return the ledger that all were charged to, as the last card describes it; None if none."""
+    ledger_id = releases[-1].ledger_id
+    charged = [release.ledger_id for release in releases]
+    charged += [claim.ledger for claim in discoveries]
+    if ledger_id is None or any(charged_id != ledger_id for charged_id in charged):
+        return None
+    return releases[-1].ledger
 
 
-def _counted(releases: int, discoveries: int) -> str:
-    named = f"{releases} releases"
+def _count_phrase(releases: int, discoveries: int) -> str:
+    phrase = f"{releases} releases"
     if not discoveries:
-        return named
-    return f"{named} and {discoveries} discover{'y' if discoveries == 1 else 'ies'}"
+        return phrase
+    return f"{phrase} and {discoveries} discover{'y' if discoveries == 1 else 'ies'}"
 
 
 @cache
-def _spend(epsilon: float, delta: float) -> Spend:
-    """The most that one release of Gaussian noise with this budget can have spent."""
+def _max_spend(epsilon: float, delta: float) -> Spend:
+    """Return the most that one release of Gaussian noise with this budget can have spent."""
     return Spend(Allowance.of(epsilon, delta).mu_squared)

@@ -1,7 +1,7 @@
-"""How sure a release is of its numbers: intervals, and how many n-grams are known within a factor.
+"""How accurate a release is: intervals of probabilities, and shares that are known within a factor.
 
-An interval is two standard deviations to each side, about 95%. It is about noise, inference and what clipping is
-expected to distort. Released data only.
+An interval is two standard deviations to each side, about 95%. It covers noise, inference and what
+clipping is expected to distort. All of it is computed from released data.
 """
 
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.releases.release import Release
 
 ACCURACY_FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)
-INTERVAL_STDS = 2.0  # standard deviations
+INTERVAL_STDS = 2.0  # standard deviations to each side of an interval: about 95%
 
 
 @dataclass(frozen=True)
 class AccuracyShare:
-    """How much is known within a factor."""
+    """How many n-grams, and how much of what people write, are known within a factor."""
 
     factor: float
-    ngram_share: float  # share of the n-grams
-    mass_share: float  # share of what people write: the probability of those n-grams
+    ngram_share: float  # of the n-grams
+    mass_share: float  # of what people write: the probability of those n-grams
 
 
 def probability_interval(release: Release, row: int) -> tuple[float, float] | None:
-    """From where to where an n-gram's probability lies; None where the mechanism doesn't say."""
+    """Return the interval of one probability; None if the mechanism does not know it."""
     if release.probability_std is None:
         return None
     middle, reach = (
@@ -36,26 +36,36 @@ def probability_interval(release: Release, row: int) -> tuple[float, float] | No
 
 
 def probability_intervals(release: Release, rows: Integers) -> tuple[Floats, Floats] | None:
-    """The same of many n-grams at once: all lower ends, all upper ends."""
+    """Return the lower and the upper ends of the intervals of many probabilities."""
     if release.probability_std is None:
         return None
-    middle, reach = release.probabilities[rows], INTERVAL_STDS * release.probability_std[rows]
+    middle = release.probabilities[rows]
+    reach = INTERVAL_STDS * release.probability_std[rows]
     return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
 
 
 def accuracy_shares(release: Release, rows: Bools) -> list[AccuracyShare]:
-    """Among these n-grams (of one order), those whose whole interval lies between p/factor and p·factor."""
+    """Return, for each factor, the share of n-grams that are known within it.
+
+    Known within a factor means that the whole interval lies between p/factor and p·factor.
+
+    Args:
+        release: The release.
+        rows: Which n-grams, all of one order.
+    """
     if release.probability_std is None:
         return []
-    probabilities, deviations = release.probabilities[rows], release.probability_std[rows]
-    return [accuracy_share(factor, probabilities, deviations) for factor in ACCURACY_FACTORS]
+    probabilities = release.probabilities[rows]
+    probability_std = release.probability_std[rows]
+    return [accuracy_share(factor, probabilities, probability_std) for factor in ACCURACY_FACTORS]
 
 
-def accuracy_share(factor: float, probabilities: Floats, deviations: Floats) -> AccuracyShare:
-    """How much of these n-grams is known within a factor."""
-    sure = (
-        INTERVAL_STDS * deviations <= (1 - 1 / factor) * probabilities
-    )  # the lower side is the narrower one
+def accuracy_share(factor: float, probabilities: Floats, probability_std: Floats) -> AccuracyShare:
+    """Return how many of these n-grams are known within a factor."""
+    # The lower side, from p/factor to p, is the narrower one.
+    is_known = INTERVAL_STDS * probability_std <= (1 - 1 / factor) * probabilities
     return AccuracyShare(
-        factor, float(np.mean(sure)), float(probabilities[sure].sum()) / float(probabilities.sum())
+        factor,
+        float(np.mean(is_known)),
+        float(probabilities[is_known].sum()) / float(probabilities.sum()),
     )

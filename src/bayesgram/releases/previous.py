@@ -1,9 +1,10 @@
-"""A release that another one follows: it must have kept its measurements, of n-grams that are still asked about.
+"""A release that another one follows.
 
-In:  a release, or its folder.   Out: a `PreviousRelease`, and the chain of a card that follows it. All of it is public.
+It must have kept its measurements, of n-grams that are still in the vocabulary. `open_previous`
+takes a release, releases by segment, or the folder of either. All of it is public.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,31 +13,32 @@ import pyarrow.compute as pc
 
 from bayesgram.errors import Argument, UsageError
 from bayesgram.io.segments import ALL, Segments
+from bayesgram.releases import CARD_FILE
 from bayesgram.releases.chain import Chain, start_chain
 from bayesgram.releases.measurements import NGRAM, Measurements
 from bayesgram.releases.provenance import printable_name
-from bayesgram.releases.release import CARD_FILE, Release
+from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease, load_segment, read_segments
 
 
 @dataclass(frozen=True, eq=False)
 class PreviousRelease:
-    """A release with measurements, and what it is called."""
+    """A release that another one follows, and its name."""
 
     release: Release
     name: str = "a release"
 
     @classmethod
-    def open(cls, given: "PreviousRelease | Release | str | Path") -> "PreviousRelease":
-        """A release, or the folder that it is in."""
-        if isinstance(given, PreviousRelease):
-            return given
-        if isinstance(given, Release):
-            return cls(given)
-        return cls(Release.load(given), printable_name(given))
+    def open(cls, previous: "PreviousRelease | Release | str | Path") -> "PreviousRelease":
+        """Open a release, or the folder that it is in."""
+        if isinstance(previous, PreviousRelease):
+            return previous
+        if isinstance(previous, Release):
+            return cls(previous)
+        return cls(Release.load(previous), printable_name(previous))
 
     def measurements_for(self, ngrams: pa.LargeStringArray, tokenizer: str) -> Measurements:
-        """Its measurements, if they tell something of these n-grams."""
+        """Return its measurements, if some of these n-grams are among them."""
         if self.release.measurements is None:
             raise UsageError(
                 f"{self.name}: keeps no noisy measurements (mechanism {self.release.card.mechanism},"
@@ -69,7 +71,10 @@ class PreviousRelease:
 
 @dataclass(frozen=True, eq=False)
 class PreviousSegmentedRelease:
-    """Releases by segment that others by segment follow: each that of the same name, a new one that of all people."""
+    """Releases by segment that others by segment follow.
+
+    Each follows that of the same name; a new segment follows that of all people.
+    """
 
     segments: Segments
     load_release: Callable[
@@ -78,38 +83,38 @@ class PreviousSegmentedRelease:
     name: str = "a release"
 
     @classmethod
-    def open(cls, given: "SegmentedRelease | str | Path") -> "PreviousSegmentedRelease":
-        """Releases by segment, or the folder that they are in."""
-        if isinstance(given, SegmentedRelease):
-            return cls(given.segments, given.__getitem__)
-        segments = read_segments(given)
+    def open(cls, previous: "SegmentedRelease | str | Path") -> "PreviousSegmentedRelease":
+        """Open releases by segment, or the folder that they are in."""
+        if isinstance(previous, SegmentedRelease):
+            return cls(previous.segments, previous.__getitem__)
+        segments = read_segments(previous)
         return cls(
-            segments, lambda name: load_segment(given, segments, name), printable_name(given)
+            segments, lambda name: load_segment(previous, segments, name), printable_name(previous)
         )
 
     @property
     def release(self) -> Release:
-        """That of all people."""
+        """The release of all people."""
         return self.load_release(ALL)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all releases."""
+        """The names of all releases, `all` first."""
         return (ALL, *self.segments.all_names)
 
     def has_segment(self, segment: str) -> bool:
-        """Whether there is one of all people, or of this segment."""
+        """Return whether there is a release of this name."""
         return segment in self.names
 
     def previous_for(self, segment: str) -> PreviousRelease:
-        """What a segment follows."""
-        own = segment if self.has_segment(segment) else ALL
-        return PreviousRelease(self.load_release(own), f"{self.name}/{own}")
+        """Return the release that a segment follows."""
+        name = segment if self.has_segment(segment) else ALL
+        return PreviousRelease(self.load_release(name), f"{self.name}/{name}")
 
     def check_compatible(
         self, segments: Segments, ngrams: pa.LargeStringArray, tokenizer: str
     ) -> None:
-        """Refuse what segments can't follow."""
+        """Refuse segments, n-grams or a tokenizer that can't follow these releases."""
         if self.segments.by != segments.by:
             raise UsageError(
                 f"{self.name}: is by {self.segments.by!r}, the counts are by "
@@ -128,28 +133,26 @@ class PreviousSegmentedRelease:
                 )
 
     def segment_changes(self, segments: Segments) -> dict[str, list[str]]:
-        """Which segments are new, and which are gone; nothing where the lists are the same."""
-        new, old = segments.all_names, self.segments.all_names
-        found = {"new": _without(new, old), "gone": _without(old, new)}
-        return found if any(found.values()) else {}
+        """Return which segments are new, and which are gone; empty if the lists are equal."""
+        names = segments.all_names
+        old_names = self.segments.all_names
+        changes = {
+            "new": [name for name in names if name not in old_names],
+            "gone": [name for name in old_names if name not in names],
+        }
+        return changes if any(changes.values()) else {}
 
 
 def open_previous(
-    given: "PreviousRelease | PreviousSegmentedRelease | Release | SegmentedRelease | str | Path",
+    previous: "PreviousRelease | PreviousSegmentedRelease | Release | SegmentedRelease | str | Path",
 ) -> PreviousRelease | PreviousSegmentedRelease:
-    """What a release follows: a release, releases by segment, or the folder of either."""
-    if isinstance(given, PreviousSegmentedRelease):
-        return given
-    if isinstance(given, SegmentedRelease):
-        return PreviousSegmentedRelease.open(given)
-    if (
-        isinstance(given, str | Path)
-        and not (Path(given) / CARD_FILE).is_file()
-        and (Path(given) / ALL / CARD_FILE).is_file()
-    ):
-        return PreviousSegmentedRelease.open(given)
-    return PreviousRelease.open(given)
-
-
-def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
-    return [name for name in names if name not in others]
+    """Open what a release follows: a release, releases by segment, or the folder of either."""
+    if isinstance(previous, PreviousSegmentedRelease):
+        return previous
+    if isinstance(previous, SegmentedRelease):
+        return PreviousSegmentedRelease.open(previous)
+    if isinstance(previous, str | Path):
+        folder = Path(previous)
+        if not (folder / CARD_FILE).is_file() and (folder / ALL / CARD_FILE).is_file():
+            return PreviousSegmentedRelease.open(previous)
+    return PreviousRelease.open(previous)

@@ -31,6 +31,7 @@ from bayesgram.io.formats import (
 )
 from bayesgram.io.segments import ALL
 from bayesgram.notebook import Tabular, html
+from bayesgram.releases import CARD_FILE, DISCOVERY_FILE, DISTRIBUTION_FILE
 from bayesgram.releases.card import Card, check_card_values
 from bayesgram.releases.chain import Chain
 from bayesgram.releases.measurements import MEASUREMENTS_FILE as MEASURED
@@ -45,9 +46,7 @@ from bayesgram.releases.provenance import (
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
-CARD_FILE, DISTRIBUTION_FILE = "card.json", "distribution.parquet"
 CONTENTS = (CARD_FILE, DISTRIBUTION_FILE, MEASURED)
-DISCOVERY_FILE = "ngrams.parquet"  # what the folder of a discovery holds in its place
 KIND, FORMAT = "release", 1
 NOTEBOOK_ROWS = 10  # n-grams in a notebook
 SUM_TOLERANCE = 1e-6  # of a sum of probabilities

@@ -1,11 +1,8 @@
-"""Which releases a path stands for: the folder of one, or a folder that has folders of releases in it.
+"""Releases by segment, such as country or language: one for all people and one for each segment.
 
-In:  a path.   Out: the paths of release folders, and names for them. Opens none of them.
-
-Releases by country or language: one for all people and one for each segment, which agree.
-
-On disk: a folder with `all` and a folder for each segment, every one a release folder as any other; published
-together or not at all. All of them have one budget: publishing them costs no more than one of them.
+On disk: a folder with `all` and a folder for each segment, each a release folder like any other;
+written together or not at all. All of them share one budget: publishing them costs no more than
+publishing one of them. `find_release_folders` says which releases a path stands for.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,92 +13,98 @@ from typing import Any
 from bayesgram.errors import UsageError
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.segments import ALL, Segments
-from bayesgram.releases.release import CARD_FILE, CONTENTS, DISTRIBUTION_FILE, Release
+from bayesgram.releases import CARD_FILE, DISTRIBUTION_FILE
+from bayesgram.releases.release import CONTENTS, Release
 
 
 def find_release_folders(path: str | Path) -> list[Path]:
-    """The path itself, or of a folder that is no release those that lie in it, by name."""
+    """Return the path itself if it is a release, else the release folders in it, by name."""
     folder = Path(path)
     if (folder / CARD_FILE).exists() or not folder.is_dir():
         return [folder]
-    found = sorted(
-        each
-        for each in folder.iterdir()
-        if all((each / name).is_file() for name in (CARD_FILE, DISTRIBUTION_FILE))
+    releases = sorted(
+        entry
+        for entry in folder.iterdir()
+        if all((entry / name).is_file() for name in (CARD_FILE, DISTRIBUTION_FILE))
     )
-    if not found:
+    if not releases:
         raise UsageError(
-            f"{path}: neither a release folder (no card.json) nor a folder with releases in it; make one with"
-            " `bayesgram release`."
+            f"{path}: neither a release folder (no card.json) nor a folder with releases in it;"
+            " make one with `bayesgram release`."
         )
-    return found
+    return releases
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """Paths by their last parts, as few as tell them apart.
+    """Return names for paths: their last parts, as few as tell them apart.
 
     >>> short_names(["lab/out-1", "lab/out-8", "old/out-8"])
     {'lab/out-1': 'out-1', 'lab/out-8': 'lab/out-8', 'old/out-8': 'old/out-8'}
     """
     parts = {path: PurePath(path).parts or (path,) for path in paths}
     names = {}
-    for path, own in parts.items():
-        others = [other for each, other in parts.items() if each != path]
+    for path, path_parts in parts.items():
+        others = [other for other_path, other in parts.items() if other_path != path]
         size = next(
-            (n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)),
-            len(own),
+            (
+                n
+                for n in range(1, len(path_parts))
+                if all(other[-n:] != path_parts[-n:] for other in others)
+            ),
+            len(path_parts),
         )
-        names[path] = str(PurePath(*own[-size:]))
+        names[path] = str(PurePath(*path_parts[-size:]))
     return names
 
 
 def read_segments(path: str | Path) -> Segments:
-    """Which segments a folder of releases has, as the card of all people says."""
+    """Return the segments of a folder of releases, from the card of all people."""
     if not (Path(path) / ALL / CARD_FILE).is_file():
         raise UsageError(
             f"{path}: no release by segment (no {ALL}/{CARD_FILE}); make one with `bayesgram release`."
         )
-    told = Release.load(Path(path) / ALL).card.segment
-    if told is None:
+    segment = Release.load(Path(path) / ALL).card.segment
+    if segment is None:
         raise UsageError(
             f"{Path(path) / ALL}: a release that is not by segment; Release.load() opens it."
         )
-    return Segments(told["by"], tuple(told["names"]), told["other"])
+    return Segments(segment["by"], tuple(segment["names"]), segment["other"])
 
 
 def load_segment(path: str | Path, segments: Segments, name: str) -> Release:
-    """One release of a folder, whose card must say that it is the one of this list and name."""
-    found = Release.load(Path(path) / name)
-    if found.card.segment != {**segments.to_json(), "name": name}:
+    """Return one release of a folder; its card must name this segment of this list."""
+    release = Release.load(Path(path) / name)
+    if release.card.segment != {**segments.to_json(), "name": name}:
         raise UsageError(
-            f"{Path(path) / name}: its card is of another segment, or of another list; get the folder anew from where"
-            " it was published."
+            f"{Path(path) / name}: its card is of another segment, or of another list; get the"
+            " folder anew from where it was published."
         )
-    return found
+    return release
 
 
 def folder_contents(segments: Segments) -> list[str]:
-    """What the folder holds."""
+    """Return the files of a folder of releases by segment."""
     return [f"{name}/{file}" for name in (ALL, *segments.all_names) for file in CONTENTS]
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentedRelease(Mapping[str, Release]):
-    """A release by the name of its segment, `all` first."""
+    """Releases by the name of their segment, `all` first."""
 
     releases: dict[str, Release]
     segments: Segments
 
     @classmethod
-    def from_releases(cls, made: Sequence[Release], segments: Segments) -> "SegmentedRelease":
-        """Of all people and then of each segment, each with a card that says so."""
+    def from_releases(cls, releases: Sequence[Release], segments: Segments) -> "SegmentedRelease":
+        """Put together the release of all people and those of the segments, in their order."""
         names = (ALL, *segments.all_names)
-        told = {name: {**segments.to_json(), "name": name} for name in names}
-        answers = made[0].card.measured_hash
+        answers = releases[0].card.measured_hash
         return cls(
             {
-                name: one.with_card_values(segment=told[name], answers=answers)
-                for name, one in zip(names, made, strict=True)
+                name: release.with_card_values(
+                    segment={**segments.to_json(), "name": name}, answers=answers
+                )
+                for name, release in zip(names, releases, strict=True)
             },
             segments,
         )
@@ -123,29 +126,30 @@ class SegmentedRelease(Mapping[str, Release]):
         return len(self.releases)
 
     def with_card_values(self, **values: Any) -> "SegmentedRelease":  # noqa: ANN401 - of a Card
-        """The same with these values on every card."""
+        """Return the same releases with these values on every card."""
         return SegmentedRelease(
-            {name: one.with_card_values(**values) for name, one in self.items()}, self.segments
+            {name: release.with_card_values(**values) for name, release in self.items()},
+            self.segments,
         )
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write all folders, whole or not at all."""
+        """Write all folders, completely or not at all."""
         with write_folder_atomically(
             path, contents=folder_contents(self.segments), force=force
         ) as folder:
-            for name, one in self.items():
+            for name, release in self.items():
                 (folder / name).mkdir()
-                one.write(folder / name)
+                release.write(folder / name)
 
     @classmethod
     def load(cls, path: str | Path) -> "SegmentedRelease":
         """Read all folders."""
         segments = read_segments(path)
-        loaded = {name: load_segment(path, segments, name) for name in (ALL, *segments.all_names)}
-        for name, one in loaded.items():
-            if one.card.answers != loaded[ALL].card.answers:
+        releases = {name: load_segment(path, segments, name) for name in (ALL, *segments.all_names)}
+        for name, release in releases.items():
+            if release.card.answers != releases[ALL].card.answers:
                 raise UsageError(
-                    f"{Path(path) / name}: its card is of another release than that of all people; get the folder anew"
-                    " from where it was published."
+                    f"{Path(path) / name}: its card is of another release than that of all people; get"
+                    " the folder anew from where it was published."
                 )
-        return cls(loaded, segments)
+        return cls(releases, segments)

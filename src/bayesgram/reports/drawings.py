@@ -17,7 +17,7 @@ from unicodedata import east_asian_width
 
 from markupsafe import Markup
 
-from bayesgram.releases.card import NormBin, SourceWeight
+from bayesgram.releases.card_sections import NormBin, SourceWeight
 from bayesgram.releases.intervals import AccuracyShare
 
 WIDTH = 720

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.releases.card import (
-    Card,
+from bayesgram.releases.card import Card
+from bayesgram.releases.card_sections import (
     Grade,
     belief_bounds,
     format_chance,

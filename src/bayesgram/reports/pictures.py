@@ -11,7 +11,7 @@ from typing import Any
 from bayesgram.charts import COLOURS, DATA, FAINT, LINES, LOWERED
 from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.planning.plan import Plan
-from bayesgram.releases.card import SOURCE_WEIGHTS_DETAIL, NormBin, read_source_weights
+from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL, NormBin, read_source_weights
 from bayesgram.reports.views import ProbabilityChange
 
 MOST_MARKS, MOST_LINES = 30, 8

@@ -20,9 +20,9 @@ from markupsafe import Markup
 
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.comparison.comparison import Change, Comparison
-from bayesgram.releases.card import (
+from bayesgram.releases.card import Card
+from bayesgram.releases.card_sections import (
     SOURCE_WEIGHTS_DETAIL,
-    Card,
     SourceWeight,
     format_odds_factor,
     norm_histogram,
@@ -432,7 +432,7 @@ class Clipping:
     @property
     def sentence(self) -> str:
         """How many, or why nobody knows."""
-        bins = norm_histogram(self.card)
+        bins = norm_histogram(self.card.details)
         if not bins:
             return self._unknown
         users = [max(found.users, 0.0) for found in bins]
@@ -464,12 +464,12 @@ class Clipping:
     @property
     def doubt(self) -> float:
         """Standard deviation of each bar."""
-        return norm_histogram_noise_std(self.card)
+        return norm_histogram_noise_std(self.card.details)
 
     @property
     def drawing(self) -> Markup | None:
         """Users by norm."""
-        bins = norm_histogram(self.card)
+        bins = norm_histogram(self.card.details)
         return (
             drawings.norms_drawing("Users by the norm of their counts", bins, self.doubt)
             if bins

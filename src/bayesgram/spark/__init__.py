@@ -1,6 +1,7 @@
-"""Where the counting runs when one machine is not enough.
+"""The Spark engine: counting and discovery where one machine is not enough.
 
-`spark` gives mechanisms the same answers as counts in memory do, from a Spark cluster; `texts` is what it reads,
-`vocabulary` what it makes of public text, `tasks` what its tasks run, and `frames` how they are started. `session` and
-`java` start Spark for commands. One machine needs none of them: see `private`.
+`counts` gives mechanisms the same aggregates as counts in memory do, from a Spark cluster;
+`vocabulary` counts public text and `discovery` sums candidates there. `tasks` is what Spark's tasks
+run, `frames` builds the DataFrames that they read, and `session` starts Spark and its Java for
+commands. One machine needs none of them: see `private`.
 """

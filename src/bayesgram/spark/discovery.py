@@ -1,8 +1,9 @@
 """Discovery on Spark, in one round: for private text that outgrows one machine.
 
-In:  a Spark DataFrame, or files.   Out: text that `bayesgram.discover` takes; it finds, byte for byte, what it finds on
-one machine with the same noise. One shuffle brings a user's text together, and a second one what all users give to a
-candidate; the driver sees the candidates whose sums reach the floor, never a user, and draws the noise.
+`SparkPrivateText`, of a DataFrame or of files, is text that `bayesgram.discover` takes; it finds,
+byte for byte, what it finds on one machine with the same noise. One shuffle brings a user's text
+together, and a second one what all users contribute to a candidate. The driver sees the candidates
+whose sums reach the floor, never a user, and draws the noise.
 
 Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs/spark.md.
 """
@@ -10,20 +11,33 @@ Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from bayesgram.errors import Argument, UsageError
 from bayesgram.io import no_rows_error
 from bayesgram.io.records import Columns
-from bayesgram.private.candidates import CandidateLists, Candidates, ContributionBound, in_order
+from bayesgram.private.candidates import (
+    CandidateLists,
+    Candidates,
+    ContributionBound,
+    sort_candidates,
+)
 from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.spark import tasks
-from bayesgram.spark.frames import TextFrame, bad_rows, kept, mapped, text_from_columns, union
+from bayesgram.spark.frames import (
+    TextFrame,
+    collect_bad_rows,
+    map_batches,
+    persist,
+    text_from_columns,
+    union_all,
+)
 from bayesgram.spark.session import run_spark
 
 if TYPE_CHECKING:
+    from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
 
@@ -35,7 +49,7 @@ class SparkPrivateText:
     skip_bad_rows: bool = False
 
     @classmethod
-    def of(
+    def from_dataframe(
         cls,
         df: "DataFrame",
         *,
@@ -43,29 +57,38 @@ class SparkPrivateText:
         text_column: str = "text",
         skip_bad_rows: bool = False,
     ) -> "SparkPrivateText":
-        """The text of a DataFrame, for `bayesgram.discover(..., rounds=1)`."""
+        """Return the text of a DataFrame, for `bayesgram.discover(..., rounds=1)`.
+
+        Args:
+            df: The DataFrame.
+            user_column: The column of user ids.
+            text_column: The column of text.
+            skip_bad_rows: Whether rows that can't be used are skipped, not an error.
+        """
         return cls([text_from_columns(df, Columns(text_column, user_column))], skip_bad_rows)
 
     def sums(
         self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
-        """One round: all users' candidates, added up exactly, where they are."""
+        """Add up all users' candidates exactly, in one round, where the text is."""
         context = self.texts[0].frame.sparkSession.sparkContext
-        asked = tasks.DiscoveryQuery(public.to_broadcast(), tuple(orders), bound)
-        sent = run_spark(lambda: context.broadcast(asked))
-        summed = kept(_summed(_by_user(self.texts), sent))
+        query = tasks.DiscoveryQuery(public.to_broadcast(), tuple(orders), bound)
+        broadcast = run_spark(lambda: context.broadcast(query))
+        sums = persist(_sum_candidates(_group_by_user(self.texts), broadcast))
         try:
-            notes = summed.filter("order = 0").select("ngram", "sum")
-            bad, rows_read = bad_rows(notes, skip=self.skip_bad_rows)
+            notes = sums.filter("order = 0").select("ngram", "sum")
+            bad, rows_read = collect_bad_rows(notes, skip=self.skip_bad_rows)
             if not rows_read:
                 raise no_rows_error(bad)
-            enough = summed.filter(f"order > 0 and sum >= {bound.floor}").select("ngram", "sum")
-            found = run_spark(enough.toArrow)
+            above_floor = sums.filter(f"order > 0 and sum >= {bound.min_sum}").select(
+                "ngram", "sum"
+            )
+            table = run_spark(above_floor.toArrow)
         finally:
-            summed.unpersist()
-            sent.destroy()
-        ngrams = found["ngram"].cast(pa.large_string()).combine_chunks()
-        return in_order([(ngrams, found["sum"].to_numpy())])
+            sums.unpersist()
+            broadcast.destroy()
+        ngrams = table["ngram"].cast(pa.large_string()).combine_chunks()
+        return sort_candidates([(ngrams, table["sum"].to_numpy())])
 
     def lists(
         self,
@@ -73,17 +96,17 @@ class SparkPrivateText:
         orders: Sequence[int],  # noqa: ARG002
         most: int,  # noqa: ARG002
     ) -> AbstractContextManager[CandidateLists]:
-        """Several rounds: not on a cluster."""
-        raise _only_one_round()
+        """Refuse several rounds, which a cluster does not run."""
+        raise _one_round_error()
 
 
 def check_rounds(rounds: int) -> None:
     """Refuse several rounds, which would keep all users' lists between them."""
     if rounds > 1:
-        raise _only_one_round()
+        raise _one_round_error()
 
 
-def _only_one_round() -> UsageError:
+def _one_round_error() -> UsageError:
     return UsageError(
         "on Spark users are asked in one round; say ",
         Argument("rounds", "1"),
@@ -93,17 +116,19 @@ def _only_one_round() -> UsageError:
     )
 
 
-def _by_user(texts: Sequence[TextFrame]) -> "DataFrame":
-    """The first shuffle: all text of a user in one partition, side by side."""
+def _group_by_user(texts: Sequence[TextFrame]) -> "DataFrame":
+    """Run the first shuffle: all text of a user in one partition, side by side."""
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
         return lambda batches: tasks.emit_texts(batches, read)
 
-    rows = union([mapped(text.frame, task(text.read), tasks.TEXT_ROWS) for text in texts])
+    rows = union_all([map_batches(text.frame, task(text.read), tasks.TEXT_ROWS) for text in texts])
     return rows.repartition("user").sortWithinPartitions("user")
 
 
-def _summed(users: "DataFrame", asked: Any) -> "DataFrame":  # noqa: ANN401 - a Broadcast of Asked
-    """The second: what users give to each candidate, together; and the notes of the tasks."""
-    given = mapped(users, lambda batches: tasks.candidates(batches, asked.value), tasks.NGRAM_ROWS)
-    return given.groupBy("order", "ngram").sum("count").toDF("order", "ngram", "sum")
+def _sum_candidates(users: "DataFrame", query: "Broadcast[tasks.DiscoveryQuery]") -> "DataFrame":
+    """Run the second shuffle: the sum of each candidate over users, and the notes of the tasks."""
+    contributions = map_batches(
+        users, lambda batches: tasks.sum_user_candidates(batches, query.value), tasks.NGRAM_ROWS
+    )
+    return contributions.groupBy("order", "ngram").sum("count").toDF("order", "ngram", "sum")

@@ -1,10 +1,8 @@
-"""What Spark does with a DataFrame, as we need it: tasks over Arrow batches, and what is kept and noted of them.
+"""DataFrames of text, and the operations on them that the other modules need.
 
-In:  a DataFrame.   Out: another one, or what its tasks noted.   Does not know what is counted.
-
-Text that Spark can reach: columns of a DataFrame, or files, folders, patterns and URLs.
-
-In:  a DataFrame, or names of files.   Out: `TextFrame`, which say how a task reads them.   Reads schemas, not rows.
+A `TextFrame` is text that Spark can reach, in columns of a DataFrame or in files, and says how a
+task reads it. The rest runs tasks over Arrow batches (`map_batches`), persists what several
+queries need, and collects the notes of tasks about bad rows. Schemas are read here, rows are not.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,32 +26,31 @@ if TYPE_CHECKING:
 
 
 def read_parquet(spark: "SparkSession", paths: Sequence[str], name: str) -> "DataFrame":
-    """Tables as Spark reads them; what fails is an error of ours, which begins with `name`."""
+    """Read Parquet tables as Spark does; a failure is an error that begins with `name`."""
     return run_spark(lambda: spark.read.parquet(*paths), f"{name}: ")
 
 
-def mapped(
+def map_batches(
     df: "DataFrame", task: Callable[[tasks.Batches], tasks.Batches], schema: str
 ) -> "DataFrame":
-    """What tasks make of their batches of rows."""
+    """Return the DataFrame that tasks make of their Arrow batches of rows."""
     with suppress_warnings():
         return df.mapInArrow(task, schema)
 
 
-def union(frames: Sequence["DataFrame"]) -> "DataFrame":
-    """The rows of all of them."""
+def union_all(frames: Sequence["DataFrame"]) -> "DataFrame":
+    """Return the rows of all frames."""
     return reduce(lambda first, second: first.unionAll(second), frames)
 
 
-def kept(df: "DataFrame") -> "DataFrame":
-    """What Spark keeps once it is made, in as few partitions as its size asks for.
+def persist(df: "DataFrame") -> "DataFrame":
+    """Let Spark keep a DataFrame once it is computed, in as few partitions as its size needs.
 
-    Unless told, Spark would keep all 200 of a shuffle, and a task for each takes longer than the work.
+    By default, Spark would keep all 200 of a shuffle, and a task for each takes longer than the
+    work.
     """
-    settings, name = (
-        df.sparkSession.conf,
-        "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning",
-    )
+    settings = df.sparkSession.conf
+    name = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
     before = settings.get(name)
     settings.set(name, "true")
     try:
@@ -62,10 +59,21 @@ def kept(df: "DataFrame") -> "DataFrame":
         settings.set(name, before)
 
 
-def bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
-    """(reason, rows) notes of the tasks, added up, and how many rows were read; or refuse bad ones."""
-    found = run_spark(notes.toDF("reason", "rows").groupBy("reason").sum("rows").collect)
-    bad = BadRows({row[0]: int(row[1]) for row in sorted(found)})
+def collect_bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
+    """Add up the notes of tasks about rows that can't be used.
+
+    Args:
+        notes: Rows (reason, number of rows).
+        skip: Whether bad rows are skipped, not an error.
+
+    Returns:
+        The bad rows, and how many rows were read.
+
+    Raises:
+        BayesgramError: If there are bad rows, and they are not skipped.
+    """
+    sums = run_spark(notes.toDF("reason", "rows").groupBy("reason").sum("rows").collect)
+    bad = BadRows({row[0]: int(row[1]) for row in sorted(sums)})
     rows_read = bad.by_reason.pop(tasks.READ, 0)
     if bad.by_reason and not skip:
         raise BayesgramError(
@@ -79,49 +87,58 @@ def bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
 
 @dataclass(frozen=True, eq=False)
 class TextFrame:
-    """Text that Spark can reach, and how a task reads it. `DataFrame` columns, or files one by one."""
+    """Text that Spark can reach, in columns of a DataFrame or in files, and how a task reads it."""
 
     frame: "DataFrame"
     read: tasks.Read
 
 
 def text_from_columns(df: "DataFrame", columns: Columns, name: str = "the DataFrame") -> TextFrame:
-    """Text in columns of a DataFrame."""
+    """Return the text in columns of a DataFrame.
+
+    Args:
+        df: The DataFrame.
+        columns: The names of its columns.
+        name: What it is called in messages.
+    """
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
     columns.check_present(name, df.columns)
-    chosen = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
+    selected = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
     columns.check_types(
-        name, run_spark(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: ")
+        name, run_spark(lambda: to_arrow_schema(df.select(*selected).schema), f"{name}: ")
     )
     texts = df.select(
-        *(column.alias(alias) for column, alias in zip(chosen, ("text", "user"), strict=False))
+        *(column.alias(alias) for column, alias in zip(selected, ("text", "user"), strict=False))
     )
-    return TextFrame(texts, tasks.from_columns)
+    return TextFrame(texts, tasks.read_columns)
 
 
 def text_from_inputs(
     spark: "SparkSession", inputs: Sequence[str], columns: Columns
 ) -> list[TextFrame]:
-    """Text in files, folders, patterns or URLs: Parquet as Spark reads it; a task for each file of another format."""
-    remote = [one for one in inputs if "://" in one]
-    local = [one for one in inputs if "://" not in one]
+    """Return the text in files, folders, patterns or URLs.
+
+    Spark itself reads Parquet; every file of another format is read by one task.
+    """
+    urls = [name for name in inputs if "://" in name]
+    local = [name for name in inputs if "://" not in name]
     sources = find_sources(local, allow_plain_text=columns.user is None) if local else []
     if columns.user is None:
         refuse_own_tables(sources)
     tables = [source for source in sources if source.format == "parquet"]
     others = [source for source in sources if source.format != "parquet"]
-    found = [text_from_columns(read_parquet(spark, [url], url), columns, url) for url in remote]
+    texts = [text_from_columns(read_parquet(spark, [url], url), columns, url) for url in urls]
     if tables:
-        found += _tables(spark, tables, columns)
+        texts += _read_tables(spark, tables, columns)
     if others:
         numbers = spark.range(len(others), numPartitions=len(others))
-        anywhere = [
+        resolved = [
             replace(source, path=source.path and source.path.resolve()) for source in others
         ]
-        found.append(TextFrame(numbers, tasks.FileReader(anywhere, columns)))
-    return found
+        texts.append(TextFrame(numbers, tasks.FileReader(resolved, columns)))
+    return texts
 
 
 def open_sources(
@@ -130,7 +147,7 @@ def open_sources(
     columns: Columns,
     tokenizer: Tokenizer,
 ) -> dict[str, Sequence[TextFrame] | CountedNgrams]:
-    """Public sources: text in files, or the n-grams of a model, a release or a vocabulary."""
+    """Open public sources: text in files, or n-grams of a model, a release or a vocabulary."""
     return {
         name: open_counted_ngrams(given, tokenizer, columns.text)
         or text_from_inputs(spark, given, columns)
@@ -138,13 +155,13 @@ def open_sources(
     }
 
 
-def _tables(
+def _read_tables(
     spark: "SparkSession", tables: Sequence[Source], columns: Columns
 ) -> Iterator[TextFrame]:
-    """Files of one schema together: Spark would take the first file's for all of them."""
+    """Read files of one schema together: Spark would take the first file's schema for all."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    alike: dict[str, list[Source]] = {}
+    by_schema: dict[str, list[Source]] = {}
     for source in tables:
         try:
             schema = pq.read_schema(source.path)
@@ -153,8 +170,8 @@ def _tables(
                 f"{source.name}: can't be read as parquet; the file is damaged or cut short."
             ) from None
         columns.check_types(source.name, schema)
-        alike.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
-    for group in alike.values():
+        by_schema.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
+    for group in by_schema.values():
         frame = read_parquet(
             spark,
             [str(source.path.resolve().as_uri()) for source in group if source.path],

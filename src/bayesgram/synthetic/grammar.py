@@ -1,17 +1,22 @@
 """Weighted context-free grammars: read from text files, expanded to UTF-8 by one compiled loop.
 
-In:  rule files.   Out: `Tables` (flat arrays), then bytes and Arrow offsets, one row for each random key.
-Does not recurse (a rule that can reach itself is an error) and knows no linguistics beyond spaces, capitals
-and "a" or "an".
+In: rule files. Out: `GrammarTables` (flat arrays), then bytes and Arrow offsets, one row for each
+random key. Grammars do not recurse (a rule that can reach itself is an error) and know no
+linguistics beyond spaces, capitals and "a" or "an".
 
     # a comment
-    greeting: 3* hello {name} | (oh|well|) hi      choices between bars or on indented lines; 3* is a weight
-    name ~ Anna | Ben | Zoë                        the same, weighted by rank r = 1, 2, …: 1 / (r + 2.7)
-    do/doing ~ cook/cooking dinner | eat/eating    two rules in one, a form for each
+    greeting: 3* hello {name} | (oh|well|) hi
+    name ~ Anna | Ben | Zoë
+    do/doing ~ cook/cooking dinner | eat/eating
 
-`{name}` refers to a rule; `(a|b|)` chooses on the spot, here perhaps nothing. `{topic.thing}` is `food.thing`
-while the row's topic is food; the topics are the choices of the rule `topic`. `{own.phrase}` makes the same
-choice of `phrase` wherever the row has the same owner: a person's habit, the subject of a paragraph.
+- `:` lists choices between bars or on indented lines; `3*` is a weight.
+- `~` lists the same, weighted by rank r = 1, 2, …: 1 / (r + 2.7).
+- `do/doing` is two rules in one, with a form for each.
+- `{name}` refers to a rule; `(a|b|)` chooses on the spot, here perhaps nothing.
+- `{topic.thing}` is `food.thing` while the row's topic is food; the topics are the choices of the
+  rule `topic`.
+- `{own.phrase}` makes the same choice of `phrase` wherever the row has the same owner: a person's
+  habit, the subject of a paragraph.
 """
 
 import hashlib
@@ -29,14 +34,12 @@ from numpy.typing import NDArray
 from bayesgram.errors import UsageError
 from bayesgram.kernels import kernel, longest_row, mix, on_arrays
 
-TEXT, RULE, TOPIC, OWN = range(
-    4
-)  # what a symbol is: bytes, a rule, a rule of the row's topic, the owner's choice
+# What a symbol is: bytes, a rule, a rule of the row's topic, the owner's choice.
+TEXT, RULE, TOPIC, OWN = range(4)
 RANK_SHIFT = 2.7  # Mandelbrot's constant: flattens the first few ranks of Zipf's law
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # splitmix64 walks through 64-bit integers in steps of this
-OWN_STREAM = np.uint64(
-    1 << 32
-)  # where the owner's choices start: far from other uses of the owner's key
+# Where the owner's choices start: far from other uses of the owner's key.
+OWN_STREAM = np.uint64(1 << 32)
 SPACE = np.array([32, 32, 32], np.uint8)
 
 _HEAD = re.compile(r"([\w./?]+)\s*([:~])(?:\s+|$)")
@@ -46,20 +49,20 @@ _WEIGHT = re.compile(r"(\d+(?:\.\d+)?)\*\s*")
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One way to expand a rule: `symbols` are (kind, text or name); `ranked_as` is set in a ranked list."""
+class Production:
+    """One way to expand a rule."""
 
     weight: float
-    symbols: list[tuple[int, str]]
-    where: str
-    ranked_as: str = ""
+    symbols: list[tuple[int, str]]  # (kind, text or name of a rule)
+    where: str  # file and line, for errors
+    ranked_as: str = ""  # in a ranked list, the words that a tilt is hashed from
 
 
-Rules = dict[str, list[Choice]]
+Rules = dict[str, list[Production]]
 Keys = NDArray[np.uint64]
 
 
-class Tables(NamedTuple):
+class GrammarTables(NamedTuple):
     """A grammar as flat arrays: rule → choices → symbols → bytes. Numba takes it as it is."""
 
     first_choice: NDArray[np.int64]
@@ -89,7 +92,8 @@ def read_rules(*paths: Path) -> Rules:
                     )
                 prefix, dot, last = head[1].rpartition(".")
                 names = [f"{prefix}{dot}{name}" for name in last.split("/")]
-                ranked, line = head[2] == "~", line[head.end() :]
+                ranked = head[2] == "~"
+                line = line[head.end() :]
                 if twice := [name for name in names if name in rules]:
                     raise UsageError(
                         f"{where}: rule {twice[0]!r} is defined twice; rename or remove one"
@@ -100,19 +104,21 @@ def read_rules(*paths: Path) -> Rules:
                     f"{where}: choices before the first rule; start the line with 'name:'"
                 )
             for form, name in enumerate(names if line.strip() else []):
-                text = _FORMS.sub(lambda word: _form(word[0], form, len(names), where), line)  # noqa: B023
+                text = _FORMS.sub(lambda word: _select_form(word[0], form, len(names), where), line)  # noqa: B023
                 _add_line(rules, name, text, rules[names[0]] if ranked else None, where)
     return rules
 
 
-def _form(word: str, form: int, forms: int, where: str) -> str:
-    """One of the forms of go/goes/went; in a rule with one name a slash is a slash."""
+def _select_form(word: str, form: int, forms: int, where: str) -> str:
+    """Return one of the forms of go/goes/went; in a rule with one name a slash is a slash."""
     if forms > 1 and word.count("/") != forms - 1:
         raise UsageError(f"{where}: {word!r} needs {forms} forms, one for each name of its rule")
     return word.split("/")[form] if forms > 1 else word
 
 
-def _add_line(rules: Rules, name: str, line: str, ranking: list[Choice] | None, where: str) -> None:
+def _add_line(
+    rules: Rules, name: str, line: str, ranking: list[Production] | None, where: str
+) -> None:
     """Add the choices on one line; the innermost (a|b) first, each becomes a rule <a/b>.
 
     `ranking` is the rule's first form: other forms of a word are ranked under the same name.
@@ -136,7 +142,7 @@ def _add_line(rules: Rules, name: str, line: str, ranking: list[Choice] | None, 
         rules[name].append(choice)
 
 
-def _choice(part: str, where: str) -> Choice:
+def _choice(part: str, where: str) -> Production:
     """Parse `3* some text with {references}`."""
     part = part.strip()
     weight = _WEIGHT.match(part)
@@ -152,31 +158,32 @@ def _choice(part: str, where: str) -> Choice:
             )
         elif piece:
             symbols.append((TEXT, piece))
-    return Choice(float(weight[1]) if weight else 1.0, symbols, where)
+    return Production(float(weight[1]) if weight else 1.0, symbols, where)
 
 
 def topics(rules: Rules) -> list[str]:
-    """What `topic` stands for, in order: the choices of the rule `topic`."""
+    """Return the topics: the choices of the rule `topic`, in order."""
     return ["".join(text for _, text in choice.symbols) for choice in rules.get("topic", [])]
 
 
-def targets(rules: Rules, symbol: tuple[int, str]) -> list[str]:
-    """The rules that a symbol can become: none, one, or one for each topic."""
+def referenced_rules(rules: Rules, symbol: tuple[int, str]) -> list[str]:
+    """Return the rules that a symbol can become: none, one, or one for each topic."""
     kind, value = symbol
-    return (
-        []
-        if kind == TEXT
-        else [f"{t}.{value}" for t in topics(rules)]
-        if kind == TOPIC
-        else [value]
-    )
+    if kind == TEXT:
+        return []
+    if kind == TOPIC:
+        return [f"{topic}.{value}" for topic in topics(rules)]
+    return [value]
 
 
-def compile_rules(rules: Rules, *, tilt: float = 0.0) -> tuple[Tables, dict[str, int]]:
-    """Flat arrays, and the number of each rule.
+def compile_rules(rules: Rules, *, tilt: float = 0.0) -> tuple[GrammarTables, dict[str, int]]:
+    """Return flat arrays, and the number of each rule.
 
-    `tilt` makes another register of the same grammar: a choice in a ranked list is exp(tilt · z) times as
-    likely, with z a standard normal hashed from its words, so that a word is hot or cold wherever it occurs.
+    Args:
+        rules: The grammar.
+        tilt: Makes another register of the same grammar: a choice in a ranked list is exp(tilt · z)
+            times as likely, with z a standard normal hashed from its words, so that a word is more
+            or less frequent wherever it occurs.
     """
     sound: set[str] = set()
     for name in rules:
@@ -190,9 +197,10 @@ def compile_rules(rules: Rules, *, tilt: float = 0.0) -> tuple[Tables, dict[str,
     code[RULE] = code[OWN] = {name: i for i, name in enumerate(rules)}
     pool = [text.encode() for text in code[TEXT]]
     by_topic = [
-        [code[RULE][rule] for rule in targets(rules, (TOPIC, suffix))] for suffix in code[TOPIC]
+        [code[RULE][rule] for rule in referenced_rules(rules, (TOPIC, suffix))]
+        for suffix in code[TOPIC]
     ]
-    return Tables(
+    return GrammarTables(
         first_choice=_starts([len(of_rule) for of_rule in rules.values()]),
         chance=np.concatenate([_cumulative(of_rule, tilt) for of_rule in rules.values()]),
         first_symbol=_starts([len(choice.symbols) for choice in choices]),
@@ -208,49 +216,68 @@ def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def _cumulative(choices: list[Choice], tilt: float) -> NDArray[np.float64]:
+def _cumulative(choices: list[Production], tilt: float) -> NDArray[np.float64]:
     weights = np.array(
-        [c.weight * (math.exp(tilt * _z(c.ranked_as)) if c.ranked_as else 1.0) for c in choices]
+        [
+            c.weight * (math.exp(tilt * _hashed_normal(c.ranked_as)) if c.ranked_as else 1.0)
+            for c in choices
+        ]
     )
     total = np.cumsum(weights)
     return np.append(total[:-1] / total[-1], 1.0)
 
 
-def _z(words: str) -> float:
-    """A standard normal that depends on nothing but the words."""
+def _hashed_normal(words: str) -> float:
+    """Return a standard normal that depends on nothing but the words."""
     draw = int.from_bytes(hashlib.blake2b(words.encode(), digest_size=6).digest(), "big")
     return NormalDist().inv_cdf((draw + 0.5) / 2**48)
 
 
 def _check(rules: Rules, name: str, path: tuple[str, ...], where: str, sound: set[str]) -> None:
-    """Refuse a rule that is missing or can reach itself, and so on down; `sound` holds those that passed."""
+    """Refuse a rule that is missing or can reach itself, and all rules below it.
+
+    Args:
+        rules: The grammar.
+        name: The rule to check.
+        path: The rules above it.
+        where: The file and line that refer to it.
+        sound: Rules that passed; this one is added.
+    """
     if name in path:
         raise UsageError(f"{where}: rule {name!r} reaches itself; break the circle")
     if not rules.get(name):
         raise UsageError(f"{where}: rule {name!r} has no choices; define or rename it")
     if name not in sound:
         for choice in rules[name]:
-            for rule in (rule for symbol in choice.symbols for rule in targets(rules, symbol)):
+            for rule in (
+                rule for symbol in choice.symbols for rule in referenced_rules(rules, symbol)
+            ):
                 _check(rules, rule, (*path, name), choice.where, sound)
         sound.add(name)
 
 
 @on_arrays("uint64(uint64, uint64)")
 def derive(key: Keys, n: Keys) -> Keys:
-    """The n-th key of the stream of `key`: splitmix64, a bijection of 64-bit integers for every n."""
+    """Return the n-th key of the stream of `key`: splitmix64, a bijection for every n."""
     return mix(key + n * GOLDEN)  # type: ignore[arg-type,return-value]  # a ufunc: scalars inside, arrays outside
 
 
 @on_arrays("float64(uint64)")
-def unit(key: Keys) -> NDArray[np.float64]:
-    """A derived key as a number in [0, 1)."""
+def unit_interval(key: Keys) -> NDArray[np.float64]:
+    """Return a derived key as a number in [0, 1)."""
     return (key >> np.uint64(11)) * np.float64(2**-53)
 
 
 @kernel
-def _push(tables: Tables, stack: NDArray[np.int64], top: int, rule: int, u: float) -> int:
-    """Put the symbols of one choice on the stack: the first choice whose cumulative chance exceeds u."""
-    low, high = tables.first_choice[rule], tables.first_choice[rule + 1] - 1
+def _push_production(
+    tables: GrammarTables, stack: NDArray[np.int64], top: int, rule: int, u: float
+) -> int:
+    """Put the symbols of one choice on the stack; return the new top.
+
+    It is the first choice whose cumulative chance exceeds u.
+    """
+    low = tables.first_choice[rule]
+    high = tables.first_choice[rule + 1] - 1
     while low < high:
         middle = (low + high) // 2
         if u < tables.chance[middle]:
@@ -264,13 +291,15 @@ def _push(tables: Tables, stack: NDArray[np.int64], top: int, rule: int, u: floa
 
 
 @kernel
-def _type(
+def _append_byte(
     text: NDArray[np.uint8], i: int, plain: bool, out: NDArray[np.uint8], row: int, at: int
 ) -> int:
-    """Append byte i of a text as a typist would; a row starts at `row` and reaches `at`.
+    """Append byte i of a text as a typist would; return the new end of the row.
 
-    Single spaces and none before a stop; "an" before a vowel sound; a capital at the start of a sentence or
-    quotation, or no capitals at all in a plain row.
+    The row starts at `row` and reaches `at`.
+
+    Single spaces and none before a stop; "an" before a vowel sound; a capital at the start of a
+    sentence or quotation, or no capitals at all in a plain row.
     """
     byte = text[i]
     small = byte + 32 if 65 <= byte <= 90 else byte
@@ -307,8 +336,8 @@ def _type(
 
 
 @kernel
-def write_rows(
-    tables: Tables,
+def expand_rows(
+    tables: GrammarTables,
     keys: Keys,
     owners: Keys,
     roots: NDArray[np.int64],
@@ -316,10 +345,13 @@ def write_rows(
     topics: NDArray[np.int64],
     plain: NDArray[np.bool_],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Expand row i's root `times[i]` times with spaces between; return all bytes and the rows' Arrow offsets.
+    """Expand row i's root `times[i]` times with spaces between.
 
-    Row i's random numbers are unit(derive(keys[i], n)), n = 1, 2, …, one for each rule when it is expanded,
-    leftmost first. A plain row also loses its final full stops.
+    Row i's random numbers are unit_interval(derive(keys[i], n)), n = 1, 2, …, one for each rule
+    when it is expanded, leftmost first. A plain row also loses its final full stops.
+
+    Returns:
+        All bytes, and the rows' Arrow offsets.
     """
     out = np.empty(1 << 20, np.uint8)
     ends = np.zeros(len(keys) + 1, np.int32)
@@ -329,29 +361,36 @@ def write_rows(
     )  # enough: no rule waits for itself
     at = 0
     for row in range(len(keys)):
-        start, drawn = at, np.uint64(0)
+        start = at
+        drawn = np.uint64(0)
         for _ in range(times[row]):
-            at = _type(SPACE, 0, False, out, start, at)
+            at = _append_byte(SPACE, 0, False, out, start, at)
             drawn += np.uint64(1)
-            top = _push(tables, stack, 0, roots[row], unit(derive(keys[row], drawn)))
+            top = _push_production(
+                tables, stack, 0, roots[row], unit_interval(derive(keys[row], drawn))
+            )
             while top > 0:
                 top -= 1
-                kind, value = tables.kind[stack[top]], tables.value[stack[top]]
+                kind = tables.kind[stack[top]]
+                value = tables.value[stack[top]]
                 if kind == TEXT:
-                    first, last = tables.first_byte[value], tables.first_byte[value + 1]
+                    first = tables.first_byte[value]
+                    last = tables.first_byte[value + 1]
                     if at + 2 * (last - first) + 1 > len(
                         out
                     ):  # room for a space, and an n after each a
                         out = np.concatenate((out, np.empty_like(out)))
                     for i in range(first, last):
-                        at = _type(tables.text, i, plain[row], out, start, at)
+                        at = _append_byte(tables.text, i, plain[row], out, start, at)
                 elif kind == OWN:
                     fixed = derive(owners[row], OWN_STREAM + np.uint64(value))
-                    top = _push(tables, stack, top, value, unit(fixed))
+                    top = _push_production(tables, stack, top, value, unit_interval(fixed))
                 else:
                     drawn += np.uint64(1)
                     rule = tables.by_topic[value, topics[row]] if kind == TOPIC else value
-                    top = _push(tables, stack, top, rule, unit(derive(keys[row], drawn)))
+                    top = _push_production(
+                        tables, stack, top, rule, unit_interval(derive(keys[row], drawn))
+                    )
         while at > start and (out[at - 1] == 32 or (plain[row] and out[at - 1] == 46)):
             at -= 1
         ends[row + 1] = at

