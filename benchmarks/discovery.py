@@ -30,7 +30,12 @@ from bayesgram.io import Records, read_records
 from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import SpillableChunks, SpillableColumn
 from bayesgram.mechanisms import discovery as mechanism
-from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
+from bayesgram.mechanisms.discovery import (
+    DEFAULT_ROUNDS,
+    DiscoveryMechanism,
+    Settings,
+    has_known_words,
+)
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private.candidates import (
@@ -206,8 +211,8 @@ def ours(
     `known` are the words of public text.
     """
     settings = Settings(tuple(np.unique(people.orders).tolist()), rounds=rounds)
-    door = DiscoveryMechanism(settings, budget, settings.calibrated(budget))
-    own = listed or people.heaviest(people.weights(), mechanism.MOST)
+    door = DiscoveryMechanism(settings, budget, settings.calibrate(budget))
+    own = listed or people.heaviest(people.weights(), mechanism.MAX_CANDIDATES)
 
     def find(seed: int) -> Integers:
         noise = SeededNoise(seed)
@@ -221,7 +226,7 @@ def ours(
             some = np.flatnonzero(sums >= door.bound.min_sum)
             noisy = noise.discrete_gaussian(sums[some], scale=door.threshold.scale)
             above = some[door._above(noisy)[0]]  # noqa: SLF001 - as there
-        return own.numbers[above[of_known_words(own.lists.ngrams(above), known)]]
+        return own.numbers[above[has_known_words(own.lists.ngrams(above), known)]]
 
     return find
 
@@ -236,7 +241,7 @@ def contestants(
         return lambda: lambda seed: PEERS[name](people.lists, bounds, np.random.default_rng(seed))
 
     return {
-        f"ours, {ROUNDS} rounds": lambda: ours(people, known, budget, ROUNDS),
+        f"ours, {DEFAULT_ROUNDS} rounds": lambda: ours(people, known, budget, DEFAULT_ROUNDS),
         "ours, 1 round": lambda: ours(people, known, budget, 1),
         **{name: peer(name) for name in PEERS},
     }

@@ -10,9 +10,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import altair as alt
-
-from bayesgram.charts import DATA, LOWERED
+from bayesgram.charts import (
+    DATA,
+    LOWERED,
+    Axis,
+    Bar,
+    Drawing,
+    Key,
+    Row,
+    Series,
+    add_title,
+    legend,
+    plot_rows,
+    plot_xy,
+    side_by_side,
+    stack,
+)
 
 SKIPPED = ("wc -w", "Arrow, reading", "Bayesgram, very first run")
 
@@ -24,52 +37,62 @@ def task(key: str) -> str:
     return key.partition("@")[0]
 
 
-def speed(found: Results) -> alt.FacetChart:
-    """A bar for each tool, a panel for each task and text."""
-    bars = [
-        {
-            "tool": row["name"],
-            "speed": result["size"]["megabytes"] / min(row["seconds"]),
-            "ours": row["ours"],
-            "of": f"{task(key)}: {key.partition('@')[2] or 'generated text'}",
+def speed(found: Results) -> Drawing:
+    """A bar for each tool, a group for each task and text."""
+    groups: dict[str, list[Row]] = {}
+    for key, result in found.items():
+        if result.get("unit") != "MB/s":
+            continue
+        speeds = {
+            row["name"]: (result["size"]["megabytes"] / min(row["seconds"]), row["ours"])
+            for row in result["rows"]
+            if not row["missing"] and row["name"] not in SKIPPED
         }
-        for key, result in found.items()
-        if result.get("unit") == "MB/s"
-        for row in result["rows"]
-        if not row["missing"] and row["name"] not in SKIPPED
-    ]
-    base = alt.Chart(alt.InlineData(values=bars)).encode(
-        y=alt.Y("tool:N", title=None, sort="-x"),
-        x=alt.X("speed:Q", title="MB of text a second (whole process)"),
+        heading = f"{task(key)}: {key.partition('@')[2] or 'generated text'}"
+        ordered = sorted(speeds.items(), key=lambda item: -item[1][0])
+        groups[heading] = [
+            Row(name, bars=(Bar(value, f"{value:.3g}", colour=DATA if ours else "NONE"),))
+            for name, (value, ours) in ordered
+        ]
+    most = max(row.bars[0].value for rows in groups.values() for row in rows)
+    chart = plot_rows(
+        groups, Axis.linear(0, most, ticks=()), label="Speed of each tool", text_room=60
     )
-    colour = alt.condition("datum.ours", alt.value(DATA), alt.value("#9aa5a1"))
-    numbers = base.mark_text(align="left", dx=3).encode(text=alt.Text("speed:Q", format=".3~r"))
-    layers = alt.layer(base.mark_bar().encode(color=colour), numbers).properties(
-        width=220, height=120
-    )
-    return layers.facet(facet=alt.Facet("of:N", title=None), columns=3)
+    return add_title(chart, "MB of text a second (whole process)")
 
 
-def panel(points: list[dict[str, Any]], field: str, title: str) -> alt.Chart:
+def panel(points: list[dict[str, Any]], field: str, title: str) -> Drawing:
     """One measure against the size of the text."""
-    return (
-        alt.Chart(alt.InlineData(values=points))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("megabytes:Q", title="text, MB"),
-            y=alt.Y(f"{field}:Q", title=title),
-            color=alt.Color(
-                "command:N",
-                title=None,
-                scale=alt.Scale(domain=["vocab", "count"], range=[DATA, LOWERED]),
-            ),
-            strokeDash=alt.StrokeDash("text:N", title=None),
-        )
-        .properties(width=260, height=200)
+    series = []
+    for command, colour in (("vocab", DATA), ("count", LOWERED)):
+        for at, text in enumerate(sorted({point["text"] for point in points})):
+            line = [p for p in points if p["command"] == command and p["text"] == text]
+            line.sort(key=lambda point: point["megabytes"])
+            series.append(
+                Series(
+                    [point["megabytes"] for point in line],
+                    [point[field] for point in line],
+                    f"{command}, {text}",
+                    colour,
+                    "dashed" if at else "line",
+                )
+            )
+    width = 400.0
+    chart = plot_xy(
+        series,
+        Axis.linear(0, max(point["megabytes"] for point in points), "text, MB"),
+        Axis.linear(0, 1.05 * max(point[field] for point in points), title),
+        label=title,
+        width=width,
+        height=220,
     )
+    keys = [
+        Key(one.name, one.colour, "dashed" if one.look == "dashed" else "line") for one in series
+    ]
+    return stack([chart, legend(keys, width)], 8)
 
 
-def growth(found: Results) -> alt.HConcatChart:
+def growth(found: Results) -> Drawing:
     """Both measures side by side."""
     points = [
         {**point, "text": f"{result['text']} text"}
@@ -77,8 +100,8 @@ def growth(found: Results) -> alt.HConcatChart:
         if task(key) == "growth"
         for point in result["points"]
     ]
-    both = panel(points, "seconds", "seconds") | panel(points, "peak_mb", "peak memory, MB")
-    return both.properties(title=alt.Title("As the text grows, with --memory 200MB"))
+    panels = [panel(points, "seconds", "seconds"), panel(points, "peak_mb", "peak memory, MB")]
+    return add_title(side_by_side(panels), "As the text grows, with --memory 200MB")
 
 
 def main() -> None:
@@ -88,9 +111,9 @@ def main() -> None:
     pictures.mkdir(parents=True, exist_ok=True)
     tasks = {task(key) for key in found}
     if tasks & {"vocabulary", "counts"}:
-        speed(found).configure_view(stroke=None).save(pictures / "speed.svg")
+        speed(found).write(pictures / "speed.svg", "svg")
     if "growth" in tasks:
-        growth(found).configure_view(stroke=None).save(pictures / "growth.svg")
+        growth(found).write(pictures / "growth.svg", "svg")
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ that of `laplace` at its best W, and draws steadiness.svg.
 import argparse
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
-import altair as alt
 import numpy as np
 import pyarrow as pa
 
 from bayesgram.audit.evaluation import kl_divergence
-from bayesgram.mechanisms.base import Mechanism
+from bayesgram.charts import SERIES, Axis, Drawing, Key, Series, legend, plot_xy, stack
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
@@ -49,15 +49,22 @@ def some_of(counts: UserCounts, users: int, seed: int) -> UserCounts:
     )
 
 
-def picture(rows: list[dict[str, Any]]) -> alt.Chart:
-    """KL against the number of users, a line for each kind of release."""
-    lines = alt.Chart(alt.InlineData(values=rows)).mark_line(point=True)
-    return lines.encode(
-        x=alt.X("users:Q", scale=alt.Scale(type="log"), title="users"),
-        y=alt.Y("kl:Q", scale=alt.Scale(type="log"), title="KL to what all users wrote"),
-        color=alt.Color("release:N", title=None, legend=alt.Legend(labelLimit=400)),
-        strokeDash=alt.StrokeDash("epsilon:N", title="ε"),
-    ).properties(width=520, height=340)
+def picture(rows: list[dict[str, Any]]) -> Drawing:
+    """KL against the number of users, a line for each kind of release; dashes are other ε."""
+    looks: list[Literal["line", "dashed", "dotted"]] = ["line", "dashed", "dotted"]
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
+    series = []
+    for colour, release in zip(SERIES, dict.fromkeys(row["release"] for row in rows), strict=False):
+        for look, epsilon in zip(looks, epsilons, strict=False):
+            line = [r for r in rows if r["release"] == release and r["epsilon"] == epsilon]
+            name = f"{release}, ε = {epsilon:g}"
+            users = [row["users"] for row in line]
+            series.append((Series(users, [row["kl"] for row in line], name, colour, look), look))
+    users = Axis.log([row["users"] for row in rows], "users", margin=1)
+    kl = Axis.log([row["kl"] for row in rows], "KL to what all users wrote", margin=1.1)
+    chart = plot_xy([one for one, _ in series], users, kl, label="KL against users", height=340)
+    keys = [Key(one.name, one.colour, look) for one, look in series]
+    return stack([chart, legend(keys, chart.width)])
 
 
 def main() -> None:
@@ -75,7 +82,9 @@ def main() -> None:
     counts = load_counts(options.counts, vocabulary_size=len(vocabularies[0]))
     truth, rows = counts.totals, []
 
-    def loss(mechanism: Mechanism, vocabulary: Vocabulary, budget: Budget, users: int) -> float:
+    def loss(
+        mechanism: CountsMechanism, vocabulary: Vocabulary, budget: Budget, users: int
+    ) -> float:
         made = [
             mechanism.release(some_of(counts, users, seed), vocabulary, budget, seed=seed)
             for seed in range(options.runs)
@@ -104,7 +113,7 @@ def main() -> None:
             told = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
             print(f"ε = {epsilon:g}, {users:,} users: {told}", flush=True)
     if options.output:
-        picture(rows).save(options.output / "steadiness.svg")
+        picture(rows).write(options.output / "steadiness.svg", "svg")
 
 
 if __name__ == "__main__":

@@ -1,24 +1,534 @@
-"""How every picture is written, and the colours that mean something: one way for all of them."""
+"""Charts as SVG: the one way in which every picture of the project is drawn.
 
-from collections.abc import Sequence
+Three places show pictures: files that commands write (`.svg` and `.png`), the report, and the page
+of `bayesgram serve`. All of them use two kinds of chart from here, which draw what they are given
+and compute nothing but places:
+
+- `plot_xy`: lines with bands, points with intervals, and reference lines over two axes;
+- `plot_rows`: one row a name, with a bar, a dot, an earlier value and an interval.
+
+Charts are put together with `side_by_side`, `stack` and `add_title`. A `Drawing` becomes a fragment
+of a page (`inline`, `to_tree`), a file that stands alone (`to_svg`), or a PNG (`to_png`). Colours are CSS
+classes: within a page its variables decide (`page_variables`), a file has its own stylesheet, and
+both follow dark mode. Every string goes through `Markup`, which escapes it: n-grams are strings
+from the internet.
+
+Why not a library: Altair with vl-convert is 95 MB installed and its pictures ignore the stylesheet
+of the page, so that the report and the page had drawing code of their own, and the three drifted
+apart. This module and resvg (1.4 MB, for PNG) replace all of them.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from unicodedata import east_asian_width
+from xml.etree import ElementTree as ET
 
-COLOURS = {"PROVED": "#1b7f5c", "EMPIRICAL": "#d98c1f", "NONE": "#8a8f98"}  # what an ε is worth
-DATA, FAINT, LOWERED = "#2a62b8", "#b4c7e7", "#a8324a"  # of what is no label
-LINES = (DATA, LOWERED, "#7a4fa3", "#0f8a9d", "#8a6d3b", "#c2519b", "#1d2127", "#6b8e23")
+from markupsafe import Markup
+
+# --- Colours ---
+
+# Name: colour in light mode, colour in dark mode. The first three say what an ε is worth, and
+# nothing else may have them.
+COLOURS = {
+    "PROVED": ("#1b7f5c", "#4cc39a"),
+    "EMPIRICAL": ("#d98c1f", "#e0a040"),
+    "NONE": ("#8a8f98", "#8a8f98"),
+    "blue": ("#2a62b8", "#86b2f2"),
+    "red": ("#a8324a", "#ec7f93"),
+    "purple": ("#7a4fa3", "#b795dc"),
+    "teal": ("#0f8a9d", "#4fc3d4"),
+    "brown": ("#8a6d3b", "#c9a86a"),
+    "pink": ("#c2519b", "#e58cc6"),
+    "ink": ("#1d2127", "#e8eaee"),
+    "olive": ("#6b8e23", "#a5c55a"),
+    "sky": ("#53a7d8", "#53a7d8"),
+    "rust": ("#8c3b00", "#d9793a"),
+}
+GREYS = {
+    "dim": ("#5d6470", "#a3aab6"),  # text beside the main thing
+    "paper": ("#ffffff", "#16181c"),
+    "line": ("#d9dde3", "#343941"),  # grids
+    "mute": ("#b9bec6", "#5d6470"),  # links between marks
+}
+DATA = "blue"  # what is no label
+LOWERED = "red"  # what fell, beside what rose in the colour of data
+SERIES = ("blue", "red", "purple", "teal", "brown", "pink", "ink", "olive")
+
+STYLE = """
+svg text { fill: var(--ink); font-family: system-ui, sans-serif; font-size: 12px; unicode-bidi: isolate }
+svg .dim { fill: var(--dim) } svg .bold { font-weight: 600 }
+svg .title { font-size: 15px; font-weight: 600 }
+svg .halo { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round }
+svg .under { stroke: var(--paper); stroke-width: 5px }
+svg .paper { fill: var(--paper) }
+svg .grid { stroke: var(--line) } svg .link { stroke: var(--mute); stroke-width: 1.5px }
+svg .reference { stroke: var(--dim); stroke-dasharray: 4 3 }
+svg .reference.dotted { stroke-dasharray: 2 3 }
+svg .whisker { fill: none; stroke: var(--ink); stroke-width: 1.5px }
+svg .line { fill: none; stroke-width: 2px } svg .line.dashed { stroke-dasharray: 5 3 }
+svg .line.dotted { stroke-dasharray: 2 3; stroke-width: 1.5px }
+svg .band { opacity: .18 }
+svg .public { fill: var(--paper); stroke: var(--dim); stroke-width: 1.5px }
+""" + "".join(
+    f"svg .dot.{name}, svg .bar.{name}, svg .band.{name}, svg .label.{name}"
+    f" {{ fill: var(--{name}) }}\n"
+    f"svg .line.{name}, svg .whisker.{name} {{ stroke: var(--{name}) }}\n"
+    f"svg .ring.{name} {{ fill: var(--paper); stroke: var(--{name}); stroke-width: 2px }}\n"
+    for name in COLOURS
+)
 
 
-def save(chart: Any, path: Path) -> list[Path]:  # noqa: ANN401 - Altair's charts share no useful base
+def page_variables(*, is_dark: bool = False) -> str:
+    """Return the CSS declarations of all colours, for the `:root` of a page.
+
+    >>> page_variables()[:17]
+    '--PROVED: #1b7f5c'
+    """
+    colours = {**COLOURS, **GREYS}
+    return "; ".join(f"--{name}: {pair[is_dark]}" for name, pair in colours.items())
+
+
+def _file_style() -> str:
+    """The stylesheet of a picture that stands alone: without variables, which resvg does not know."""
+
+    def resolve(*, is_dark: bool) -> str:
+        colours = {**COLOURS, **GREYS}
+        return re.sub(r"var\(--(\w+)\)", lambda name: colours[name[1]][is_dark], STYLE)
+
+    dark = resolve(is_dark=True)
+    return f"{resolve(is_dark=False)}@media (prefers-color-scheme: dark) {{{dark}}}\n"
+
+
+# --- Elements ---
+
+FONT_SIZE = 12.0
+# Widths of letters as parts of the font size, those of a wide font (DejaVu Sans): a label may get
+# more room than it needs, never less.
+LETTER_WIDTHS = {
+    **dict.fromkeys("iljI.,:;'|!()[] ’‘", 0.36),
+    **dict.fromkeys('ftr-–“”"', 0.46),
+    **dict.fromkeys("mwMW%@", 0.96),
+}
+USUAL_LETTER, CAPITAL, WIDE_LETTER = 0.62, 0.72, 1.05
+
+
+def text_width(text: str, size: float = FONT_SIZE) -> float:
+    """Estimate how wide a text is, in pixels; rather too wide than too narrow."""
+    return size * sum(_letter_width(letter) for letter in text)
+
+
+def _letter_width(letter: str) -> float:
+    if east_asian_width(letter) in "WF":
+        return WIDE_LETTER
+    return LETTER_WIDTHS.get(letter, CAPITAL if letter.isupper() else USUAL_LETTER)
+
+
+def shorten(text: str, width: float) -> str:
+    """Cut a text in the middle to fit a width: names often differ at their end alone.
+
+    >>> shorten("the quick brown fox jumps over it", 120)
+    'the quick… over it'
+    """
+    if text_width(text) <= width:
+        return text
+    for length in range(len(text) - 1, 1, -1):
+        short = f"{text[: (length + 1) // 2]}…{text[len(text) - length // 2 :]}"
+        if text_width(short) <= width:
+            return short
+    return "…"
+
+
+def printable(text: str) -> str:
+    """Replace characters that do not print, such as those that turn the direction of text, by �.
+
+    >>> printable("a" + chr(0x202E) + "b")
+    'a�b'
+    """
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def _element(tag: str, *children: Markup | str, **attributes: str | float | None) -> Markup:
+    """An SVG element; `class_` is the class, and in names of attributes _ stands for -."""
+    parts = Markup("")
+    for name, value in attributes.items():
+        if value is None or value == "":
+            continue
+        shown = f"{round(value, 1):g}" if isinstance(value, float) else printable(str(value))
+        parts += Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), shown)
+    content = Markup("").join(
+        child if isinstance(child, Markup) else printable(child) for child in children
+    )
+    if not children:
+        return Markup("<{}{}/>").format(tag, parts)
+    return Markup("<{}{}>{}</{}>").format(tag, parts, content, tag)
+
+
+Anchor = Literal["start", "middle", "end"]
+
+
+def _text(
+    x: float, y: float, text: str, anchor: Anchor = "start", style: str = "", tooltip: str = ""
+) -> Markup:
+    title = [_element("title", tooltip)] if tooltip else []
+    return _element("text", text, *title, x=float(x), y=float(y), text_anchor=anchor, class_=style)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
+    return _element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=style)
+
+
+Point = tuple[float, float]
+
+
+def _path(points: Iterable[Point], style: str, tag: str = "polyline") -> Markup:
+    places = " ".join(f"{round(x, 1):g},{round(y, 1):g}" for x, y in points)
+    return _element(tag, points=places, class_=style)
+
+
+def _dot(x: float, y: float, style: str, tooltip: str = "", radius: float = 4.5) -> Markup:
+    title = [_element("title", tooltip)] if tooltip else []
+    return _element("circle", *title, cx=float(x), cy=float(y), r=radius, class_=style)
+
+
+def _rect(x: float, y: float, width: float, height: float, style: str) -> Markup:
+    return _element(
+        "rect",
+        x=float(x), y=float(y), width=float(width), height=float(height), rx=1.5, class_=style,
+    )  # fmt: skip
+
+
+def _arrow(
+    x: float, y: float, direction: Literal["left", "right", "down"], style: str = "whisker"
+) -> Markup:
+    """The tip of an arrow at a place: a mark goes on, beyond the axis."""
+    if direction == "down":
+        points = [(x - 4, y - 5), (x, y), (x + 4, y - 5)]
+    else:
+        back = x + (5 if direction == "left" else -5)
+        points = [(back, y - 4), (x, y), (back, y + 4)]
+    return _path(points, f"{style} arrow")
+
+
+def _mark(description: str, parts: Iterable[Markup], *, is_interactive: bool) -> Markup:
+    """A group that says its values: on a page it can be reached by keyboard, too."""
+    content = Markup("").join(parts)
+    if not description:
+        return content
+    title = _element("title", description)
+    if not is_interactive:
+        return _element("g", title, content)
+    return _element(
+        "g", title, content, class_="mark", tabindex="0", role="img", aria_label=description
+    )
+
+
+# --- Drawings ---
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture of a certain size."""
+
+    width: float
+    height: float
+    content: Markup
+    label: str  # what it shows, for people who cannot see it
+    is_interactive: bool = False  # its marks can be reached by keyboard
+
+    def inline(self) -> Markup:
+        """Return an `<svg>` for a page, which has the stylesheet."""
+        return _element(
+            "svg",
+            self.content,
+            viewBox=f"0 0 {self.width:.0f} {self.height:.0f}",
+            role="group" if self.is_interactive else "img",
+            aria_label=self.label,
+        )
+
+    def to_tree(self) -> list[Any]:
+        """Return the same as [tag, attributes, *children], for a page that allows no markup."""
+        return _to_tree(ET.fromstring(self.inline()))  # noqa: S314 - our own markup
+
+    def to_svg(self) -> str:
+        """Return a file that stands alone and follows dark mode."""
+        margin = 14
+        width = f"{self.width + 2 * margin:.0f}"
+        height = f"{self.height + 2 * margin:.0f}"
+        moved = _element("g", self.content, transform=f"translate({margin} {margin})")
+        return str(
+            _element(
+                "svg",
+                _element("style", Markup(_file_style())),  # noqa: S704 - ours alone
+                _element("rect", width=width, height=height, class_="paper"),
+                moved,
+                xmlns="http://www.w3.org/2000/svg",
+                width=width,
+                height=height,
+                viewBox=f"0 0 {width} {height}",
+                role="img",
+                aria_label=self.label,
+            )
+        )
+
+    def to_png(self) -> bytes:
+        """Return the picture in light mode, with two pixels for each of its own.
+
+        Text is in Open Sans, which comes with the package ttf-opensans, so that a machine without
+        any font (a container) draws labels, too. Letters that it lacks are taken from the system.
+        """
+        import resvg_py  # noqa: PLC0415 - only where a PNG is written
+        from ttf_opensans import OPENSANS_REGULAR, OPENSANS_SEMIBOLD  # noqa: PLC0415
+
+        fonts = [str(font.path) for font in (OPENSANS_REGULAR, OPENSANS_SEMIBOLD)]
+        return resvg_py.svg_to_bytes(
+            svg_string=self.to_svg(),
+            zoom=2,
+            background="#ffffff",
+            font_files=fonts,
+            sans_serif_family="Open Sans",
+        )
+
+    def write(self, path: Path, kind: str) -> None:
+        """Write a file of a kind: "svg" or "png"."""
+        if kind == "png":
+            path.write_bytes(self.to_png())
+        else:
+            path.write_text(self.to_svg(), encoding="utf-8")
+
+
+def _to_tree(element: ET.Element) -> list[Any]:
+    text = [element.text] if element.text else []
+    return [element.tag, element.attrib, *text, *(_to_tree(child) for child in element)]
+
+
+def save(drawing: Drawing, path: Path) -> list[Path]:
     """Write path.svg and path.png; they open offline."""
     targets = [path.with_suffix(".svg"), path.with_suffix(".png")]
     for target in targets:
-        chart.save(target, scale_factor=2 if target.suffix == ".png" else 1)
+        drawing.write(target, target.suffix[1:])
     return targets
 
 
+def side_by_side(drawings: Sequence[Drawing], gap: float = 28) -> Drawing:
+    """Put drawings next to each other, their tops in a line."""
+    content = Markup("")
+    x = 0.0
+    for drawing in drawings:
+        content += _element("g", drawing.content, transform=f"translate({x:.0f} 0)")
+        x += drawing.width + gap
+    height = max(drawing.height for drawing in drawings)
+    return Drawing(x - gap, height, content, _joined_label(drawings))
+
+
+def stack(drawings: Sequence[Drawing], gap: float = 20) -> Drawing:
+    """Put drawings below each other."""
+    content = Markup("")
+    y = 0.0
+    for drawing in drawings:
+        content += _element("g", drawing.content, transform=f"translate(0 {y:.0f})")
+        y += drawing.height + gap
+    width = max(drawing.width for drawing in drawings)
+    return Drawing(width, y - gap, content, _joined_label(drawings))
+
+
+def _joined_label(drawings: Sequence[Drawing]) -> str:
+    return "; ".join(dict.fromkeys(drawing.label for drawing in drawings if drawing.label))
+
+
+def add_title(drawing: Drawing, title: str, notes: Sequence[str] = ()) -> Drawing:
+    """Put a title and notes above a drawing, in as many lines as they need."""
+    width = max(drawing.width, 360.0)
+    lines = [(line, "title", 20) for line in _wrap(title, width, size=16)]
+    lines += [(line, "dim", 16) for note in notes if note for line in _wrap(note, width)]
+    content = Markup("")
+    y = -4.0
+    for line, style, height in lines:
+        y += height
+        content += _text(0, y, line, style=style)
+    y += 16
+    content += _element("g", drawing.content, transform=f"translate(0 {y:.0f})")
+    return replace(drawing, width=width, height=drawing.height + y, content=content, label=title)
+
+
+def _wrap(text: str, width: float, size: float = FONT_SIZE) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and text_width(longer, size) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    # A line that goes on ends with a space, so that whoever copies the text gets words.
+    return [f"{line} " for line in lines[:-1]] + lines[-1:] if lines[0] else []
+
+
+# --- Numbers and axes ---
+
+
+def format_number(value: float) -> str:
+    """Write a number of an axis: thousands have commas, and what is tiny an exponent.
+
+    >>> [format_number(value) for value in (0.05, 1e-5, 20000.0, 5e6)]
+    ['0.05', '1e-5', '20,000', '5e6']
+    """
+    if value and not 1e-3 <= abs(value) < 1e6:
+        mantissa, power = f"{value:.2e}".split("e")
+        return f"{float(mantissa):g}e{int(power)}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def format_exponent(value: float) -> str:
+    """Write a probability of an axis, such as 1e-05."""
+    return f"{value:.0e}"
+
+
+def format_thousands(value: float) -> str:
+    """Write a large number with k or M.
+
+    >>> format_thousands(300.0), format_thousands(30_000), format_thousands(1.2e6)
+    ('300', '30k', '1.2M')
+    """
+    for unit, letter in ((1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def format_percent(share: float) -> str:
+    """Write a share for a person: 0% and 100% only where it is exactly that.
+
+    >>> [format_percent(share) for share in (0.123, 0.0004, 0.9999, 1.0)]
+    ['12%', '<1%', '>99%', '100%']
+    """
+    if 0 < share < 0.005 or 0.995 <= share < 1:
+        return "<1%" if share < 0.5 else ">99%"
+    return f"{100 * share:.0f}%"
+
+
+BEYOND_GAP = 44.0  # pixels between the end of an axis and what is beyond it
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Which values have which place; made by `log`, `linear` or `categories`."""
+
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]  # values and their labels
+    title: str = ""
+    is_log: bool = False
+    beyond: str = ""  # the label of infinity, which stands apart; without it there is no such place
+
+    @classmethod
+    def log(
+        cls,
+        values: Iterable[float],
+        title: str = "",
+        *,
+        format_tick: Callable[[float], str] = format_number,
+        margin: float = 1.6,
+        ticks: Sequence[float] | None = None,
+        most_ticks: int = 6,
+        beyond: str = "",
+    ) -> "Axis":
+        """Make a logarithmic axis that holds values; 0 has no place on it and does not count.
+
+        Args:
+            values: What it has to hold; infinite values stand at `beyond`.
+            title: What is measured.
+            format_tick: Writes the labels of ticks.
+            margin: The factor between the outermost values and the ends.
+            ticks: Values to label, instead of 1, 2 and 5 times powers of ten.
+            most_ticks: With more of them, powers of ten alone.
+            beyond: The label of infinity, if there is such a place.
+        """
+        positive = [value for value in values if 0 < value < math.inf]
+        low = min(positive, default=0.1) / margin
+        high = max(positive, default=1.0) * margin
+        shown = log_ticks(low, high, most_ticks) if ticks is None else ticks
+        labels = tuple((tick, format_tick(tick)) for tick in shown)
+        return cls(low, high, labels, title, is_log=True, beyond=beyond)
+
+    @classmethod
+    def linear(
+        cls,
+        low: float,
+        high: float,
+        title: str = "",
+        *,
+        format_tick: Callable[[float], str] = format_number,
+        ticks: Sequence[float] | None = None,
+    ) -> "Axis":
+        """Make a linear axis; unless they are given, ticks are at round numbers."""
+        shown = linear_ticks(low, high) if ticks is None else ticks
+        return cls(low, high, tuple((tick, format_tick(tick)) for tick in shown), title)
+
+    @classmethod
+    def categories(cls, names: Sequence[str], title: str = "") -> "Axis":
+        """Make an axis of names: the first is at 0, the second at 1."""
+        return cls(-0.5, len(names) - 0.5, tuple(enumerate(names)), title)
+
+    def place(self, value: float, first: float, last: float) -> float:
+        """Return where a value is between two pixels; what is outside stands at the end."""
+        if self.beyond:
+            if value == math.inf:
+                return last
+            last -= math.copysign(BEYOND_GAP, last - first)
+        return first + (last - first) * min(max(self.part(value), 0.0), 1.0)
+
+    def part(self, value: float) -> float:
+        """Return which part of the axis lies below a value; below 0 or above 1 it is outside."""
+        if not self.is_log:
+            return (value - self.low) / (self.high - self.low)
+        if value <= 0:
+            return -math.inf
+        return math.log(value / self.low) / math.log(self.high / self.low)
+
+    def contains(self, value: float) -> bool:
+        """Whether a value has a place of its own."""
+        return self.low <= value <= self.high or (value == math.inf and bool(self.beyond))
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return 1, 2 and 5 times powers of ten; powers of ten alone where those are many.
+
+    >>> log_ticks(0.02, 0.6), log_ticks(0.02, 30)
+    ([0.02, 0.05, 0.1, 0.2, 0.5], [0.1, 1.0, 10.0])
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 2, 5), (1,)):
+        ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+        inside = [tick for tick in ticks if low <= tick <= high]
+        if len(inside) <= most:
+            return inside
+    return inside[:: math.ceil(len(inside) / most)]
+
+
+def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return round numbers between two values.
+
+    >>> linear_ticks(0, 1), linear_ticks(0, 430)
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 100.0, 200.0, 300.0, 400.0])
+    """
+    span = high - low or 1.0
+    power = 10.0 ** math.floor(math.log10(span / (most - 1)))
+    sizes = (1, 2, 2.5, 5, 10)
+    step = next(size * power for size in sizes if span / (size * power) <= most - 1 + 1e-9)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(step * nth, 12) for nth in range(first, last + 1)]
+
+
+# --- Labels that cover nothing ---
+
+
 def spread_out(places: Sequence[float], gap: float, height: float) -> list[float]:
-    """Ascending places, moved as little as needed to lie a gap apart, between 0 and the height.
+    """Move ascending places as little as needed to lie a gap apart, between 0 and the height.
 
     >>> spread_out([10, 11, 50], 10, 100)
     [5.5, 15.5, 50.0]
@@ -28,19 +538,699 @@ def spread_out(places: Sequence[float], gap: float, height: float) -> list[float
         groups.append([place])
         while (
             len(groups) > 1
-            and _bottom(groups[-1], gap, height) < _top(groups[-2], gap, height) + gap
+            and _first_of(groups[-1], gap, height) < _last_of(groups[-2], gap, height) + gap
         ):
             groups[-2:] = [groups[-2] + groups[-1]]
     return [
-        _bottom(group, gap, height) + nth * gap for group in groups for nth in range(len(group))
+        _first_of(group, gap, height) + nth * gap for group in groups for nth in range(len(group))
     ]
 
 
-def _bottom(group: Sequence[float], gap: float, height: float) -> float:
-    """Where a group's lowest label goes: the group stays in the middle of the places it stands for."""
+def _first_of(group: Sequence[float], gap: float, height: float) -> float:
+    """Where the first of a group goes: the group stays in the middle of its places."""
     extent = (len(group) - 1) * gap
     return max(min(sum(group) / len(group) - extent / 2, height - extent), 0.0)
 
 
-def _top(group: Sequence[float], gap: float, height: float) -> float:
-    return _bottom(group, gap, height) + (len(group) - 1) * gap
+def _last_of(group: Sequence[float], gap: float, height: float) -> float:
+    return _first_of(group, gap, height) + (len(group) - 1) * gap
+
+
+LABEL_HEIGHT = 15.0
+HALO = 4.0  # left and right of a label
+LABEL_GAP = 10.0  # between a dot and its label
+DOT_SPACING = 11.0  # dots that would cover each other stand so far apart
+DOT_SHIFTS = (0, 1, -1, 2, -2, 3, -3, 4, -4)
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a label or a dot covers."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    @classmethod
+    def around_text(cls, x: float, y: float, text: str) -> "Box":
+        """The box of a text with its halo; it starts at x, and its middle is at y."""
+        half = LABEL_HEIGHT / 2 - 0.1
+        return cls(x - HALO, x + text_width(text) + HALO, y - half, y + half)
+
+    def overlaps(self, other: "Box") -> bool:
+        """Whether they share more than an edge."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+    @property
+    def middle(self) -> float:
+        """Its height."""
+        return (self.top + self.bottom) / 2
+
+
+def _separate_dots(dots: Sequence[Point]) -> list[Point]:
+    """Move dots that would cover each other sideways."""
+    placed: list[Point] = []
+    for x, y in dots:
+        shifted = ((x + shift * DOT_SPACING, y) for shift in DOT_SHIFTS)
+        free = (
+            place
+            for place in shifted
+            if all(math.dist(place, other) >= DOT_SPACING - 1 for other in placed)
+        )
+        placed.append(next(free, (x, y)))
+    return placed
+
+
+def _place_labels(
+    names: Sequence[str], dots: Sequence[Point], covered: Sequence[Box], area: Box
+) -> list[Box] | None:
+    """Place names as near to their dots as there is room, right or left of them.
+
+    From top to bottom, so that few lines cross. None if one of them finds no room.
+    """
+    taken = [*covered, *(Box(x - 6, x + 6, y - 6, y + 6) for x, y in dots)]
+    boxes: dict[int, Box] = {}
+    for index in sorted(range(len(dots)), key=lambda at: (dots[at][1], dots[at][0])):
+        places = _places_beside(names[index], *dots[index], area)
+        free = (box for box in places if not any(box.overlaps(other) for other in taken))
+        box = next(free, None)
+        if box is None:
+            return None
+        boxes[index] = box
+        taken.append(box)
+    return [boxes[index] for index in range(len(dots))]
+
+
+def _places_beside(name: str, x: float, y: float, area: Box) -> Iterator[Box]:
+    """Places for a name beside its dot, the nearest first."""
+    width = text_width(name)
+    for step in range(int((area.bottom - area.top) / LABEL_HEIGHT) * 4 + 1):
+        height = y + (step + 1) // 2 * LABEL_HEIGHT / 2 * (1 if step % 2 else -1)
+        for left in (x + LABEL_GAP, x - LABEL_GAP - width):
+            box = Box.around_text(left, height, name)
+            inside_across = area.left <= left and left + width <= area.right
+            inside_down = area.top <= height <= area.bottom - LABEL_HEIGHT / 2
+            if inside_across and (inside_down or not step):
+                yield box
+
+
+# --- Legends ---
+
+Look = Literal["line", "dashed", "dotted", "dot", "ring", "bar", "hollow", "public"]
+
+
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend: what a colour and a look mean."""
+
+    name: str
+    colour: str
+    look: Look = "line"
+
+
+def legend(keys: Sequence[Key], width: float) -> Drawing:
+    """Draw a legend, in as many lines as the width needs."""
+    swatch = 30.0
+    content = Markup("")
+    x = 0.0
+    y = 12.0
+    for key in keys:
+        name = shorten(key.name, width - swatch)
+        needed = swatch + text_width(name)
+        if x and x + needed > width:
+            x = 0.0
+            y += 18
+        content += _swatch(key, x, y - 4)
+        content += _text(x + swatch, y, name, tooltip="" if name == key.name else key.name)
+        x += needed + 18
+    return Drawing(width, y + 6, content, "")
+
+
+def _swatch(key: Key, x: float, y: float) -> Markup:
+    if key.look in ("dot", "ring", "public"):
+        return _dot(x + 14, y, f"{key.look} {key.colour}")
+    if key.look in ("bar", "hollow"):
+        style = "bar" if key.look == "bar" else "ring"
+        return _rect(x + 4, y - 5, 20, 10, f"{style} {key.colour}")
+    dash = "" if key.look == "line" else key.look
+    return _path([(x, y), (x + 24, y)], f"line {key.colour} {dash}".rstrip())
+
+
+# --- Lines and points over two axes ---
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together: a line, or dots alone."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    name: str = ""
+    colour: str = DATA
+    look: Literal["line", "dashed", "dotted", "none"] = "line"  # of the line
+    dots: Literal["dot", "ring", "none"] = "dot"
+    intervals: Sequence[tuple[float, float]] = ()  # of y, one for each point
+    has_band: bool = False  # intervals are drawn as a band instead of as whiskers
+    descriptions: Sequence[str] = ()  # what each point says of itself
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A horizontal line to compare with."""
+
+    y: float
+    name: str
+    side: Literal["start", "end"] = "end"  # where the name stands
+    look: Literal["dashed", "dotted"] = "dashed"
+
+
+LabelMode = Literal["ends", "points", "none"]
+
+
+def plot_xy(
+    series: Sequence[Series],
+    x_axis: Axis,
+    y_axis: Axis,
+    *,
+    label: str,
+    width: float = 720,
+    height: float = 300,
+    references: Sequence[Reference] = (),
+    labels: LabelMode = "none",
+    area_below: Series | None = None,
+    is_interactive: bool = False,
+) -> Drawing:
+    """Draw lines and points over two axes.
+
+    Args:
+        series: What is drawn.
+        x_axis: The horizontal axis.
+        y_axis: The vertical axis; its title stands above it.
+        label: What the picture shows, for people who cannot see it.
+        width: Of the whole picture, labels included.
+        height: Of the part between the axes.
+        references: Horizontal lines with names.
+        labels: Where the names of the series stand: at the ends of lines, beside points, or
+            nowhere (for a legend). Beside points they cover nothing; where they have no room,
+            points have numbers, and the names are listed below.
+        area_below: A line below which everything is shaded.
+        is_interactive: Whether points can be reached by keyboard.
+
+    Returns:
+        The drawing. What lies outside the vertical axis is cut off; a label at the end of such a
+        line says its value.
+    """
+    plane = _Plane.fit(series, x_axis, y_axis, width, height, labels)
+    parts = plane.draw_axes()
+    if area_below is not None:
+        corners = [*plane.points(area_below), (plane.right, plane.bottom)]
+        shape = [*corners, (plane.left, plane.bottom)]
+        parts.append(_path(shape, f"band {area_below.colour}", "polygon"))
+    for one in series:
+        if one.has_band:
+            parts.append(plane.draw_band(one))
+    reference_lines, reference_names, covered = plane.draw_references(references)
+    parts += reference_lines
+    for one in series:
+        if one.look != "none":
+            parts += plane.draw_line(one)
+    dots, places = plane.draw_points(series, is_interactive=is_interactive)
+    names, below = plane.draw_labels(series, labels, places, covered)
+    content = Markup("").join([*parts, *dots, *reference_names, *names])
+    drawing = Drawing(width, plane.full_height, content, label, is_interactive)
+    if not below:
+        return drawing
+    listed = legend(below, width)
+    return replace(stack([drawing, listed], 8), label=label, is_interactive=is_interactive)
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """The place between two axes, in pixels."""
+
+    x_axis: Axis
+    y_axis: Axis
+    left: float
+    right: float
+    top: float
+    bottom: float
+    width: float  # of the whole picture
+
+    @classmethod
+    def fit(
+        cls,
+        series: Sequence[Series],
+        x_axis: Axis,
+        y_axis: Axis,
+        width: float,
+        height: float,
+        labels: LabelMode,
+    ) -> "_Plane":
+        ticks = [text for _, text in y_axis.ticks] + [y_axis.beyond]
+        left = 10 + max(text_width(text) for text in ticks)
+        right = width - 16
+        if labels == "ends":
+            right = width - 14 - max(text_width(one.name) + _excess(one, y_axis) for one in series)
+        top = (22 if y_axis.title else 8) + (6 if y_axis.beyond else 0)
+        return cls(x_axis, y_axis, left, right, top, top + height, width)
+
+    @property
+    def full_height(self) -> float:
+        title = 18 if self.x_axis.title else 0
+        return self.bottom + title + (22 if self._is_straight else self._slanted_height)
+
+    def x(self, value: float) -> float:
+        return self.x_axis.place(value, self.left, self.right)
+
+    def y(self, value: float) -> float:
+        return self.y_axis.place(value, self.bottom, self.top)
+
+    def points(self, series: Series) -> list[Point]:
+        """Where points are; a height outside the axis stays outside, to be cut off."""
+        return [(self.x(x), self._open_y(y)) for x, y in zip(series.x, series.y, strict=True)]
+
+    def _open_y(self, value: float) -> float:
+        if value == math.inf:
+            return self.y(value)
+        part = min(max(self.y_axis.part(value), -50.0), 50.0)
+        top = self.top + (BEYOND_GAP if self.y_axis.beyond else 0)
+        return self.bottom + part * (top - self.bottom)
+
+    # Axes
+
+    def draw_axes(self) -> list[Markup]:
+        heights = [(self.y(value), text) for value, text in self.y_axis.ticks]
+        if self.y_axis.beyond:
+            heights.append((self.top, self.y_axis.beyond))
+        parts = []
+        for y, text in heights:
+            parts.append(_line(self.left, y, self.right, y, "grid"))
+            parts.append(_text(self.left - 8, y + 4, text, "end", "dim"))
+        parts += self._x_ticks()
+        middle = (self.left + self.right) / 2
+        if self.x_axis.title:
+            parts.append(_text(middle, self.full_height - 6, self.x_axis.title, "middle", "dim"))
+        if self.y_axis.title:
+            parts.append(_text(0, 12, self.y_axis.title, "start", "dim"))
+        return parts
+
+    @property
+    def _x_labels(self) -> list[tuple[float, str]]:
+        labels = [(self.x(value), text) for value, text in self.x_axis.ticks]
+        return labels + ([(self.right, self.x_axis.beyond)] if self.x_axis.beyond else [])
+
+    @property
+    def _are_categories(self) -> bool:
+        return not self.x_axis.is_log and self.x_axis.low == -0.5
+
+    @property
+    def _is_straight(self) -> bool:
+        """Whether names of categories have room side by side."""
+        if not self._are_categories:
+            return True
+        room = (self.right - self.left) / len(self.x_axis.ticks)
+        return all(text_width(text) < room - 8 for _, text in self.x_axis.ticks)
+
+    @property
+    def _slanted_height(self) -> float:
+        longest = max(text_width(shorten(text, 160)) for _, text in self.x_axis.ticks)
+        return 20 + longest / 2  # sin 30°
+
+    def _x_ticks(self) -> list[Markup]:
+        if not self._is_straight:
+            return [self._slanted(x, shorten(text, 160)) for x, text in self._x_labels]
+        parts = []
+        free_from = -math.inf
+        for x, text in reversed(self._x_labels):  # what is beyond is never left out
+            half = text_width(text) / 2
+            if -(x + half + 4) < free_from:
+                continue
+            parts.append(_text(x, self.bottom + 18, text, "middle", "dim"))
+            free_from = -(x - half)
+        return parts
+
+    def _slanted(self, x: float, text: str) -> Markup:
+        turned = f"translate({x:.1f} {self.bottom + 16:.1f}) rotate(-30)"
+        return _element("text", text, transform=turned, text_anchor="end", class_="dim")
+
+    # Marks
+
+    def draw_line(self, series: Series) -> list[Markup]:
+        dash = "" if series.look == "line" else f" {series.look}"
+        pieces = _cut_line(self.points(series), self.top, self.bottom)
+        style = f"line {series.colour}{dash}"
+        return [_path(piece, style) for piece in pieces if len(piece) > 1]
+
+    def draw_band(self, series: Series) -> Markup:
+        lows = [self._open_y(low) for low, _ in series.intervals]
+        highs = [self._open_y(high) for _, high in series.intervals]
+        xs = [self.x(value) for value in series.x]
+        outline = [*zip(xs, highs, strict=True), *reversed(list(zip(xs, lows, strict=True)))]
+        inside = _cut_polygon(outline, self.top, self.bottom)
+        return _path(inside, f"band {series.colour}", "polygon") if inside else Markup("")
+
+    def draw_points(
+        self, series: Sequence[Series], *, is_interactive: bool
+    ) -> tuple[list[Markup], list[Point]]:
+        """The points of all series, and where each of those that are shown is."""
+        alone = all(one.look == "none" for one in series)
+        shown = [
+            (one, index)
+            for one in series
+            if one.dots != "none"
+            for index, y in enumerate(one.y)
+            if self.y_axis.contains(y)
+        ]
+        places = [(self.x(one.x[index]), self.y(one.y[index])) for one, index in shown]
+        if alone:
+            places = _separate_dots(places)
+        parts = []
+        for (one, index), (x, y) in zip(shown, places, strict=True):
+            mark: list[Markup] = []
+            if one.intervals and not one.has_band:
+                mark += self._whisker(x, one.intervals[index], one.colour)
+            mark.append(_dot(x, y, f"{one.dots} {one.colour}", radius=5.5 if alone else 4.0))
+            if is_interactive:
+                mark.append(_element("circle", cx=x, cy=y, r=12.0, fill="transparent"))
+            description = one.descriptions[index] if one.descriptions else ""
+            parts.append(_mark(description, mark, is_interactive=is_interactive))
+        return parts, places
+
+    def _whisker(self, x: float, interval: tuple[float, float], colour: str) -> list[Markup]:
+        low, high = interval
+        style = f"whisker {colour}"
+        parts = [_line(x, self.y(low), x, self.y(high), style)]
+        parts.append(_line(x - 4, self.y(high), x + 4, self.y(high), style))
+        if self.y_axis.contains(low):
+            parts.append(_line(x - 4, self.y(low), x + 4, self.y(low), style))
+        else:
+            parts.append(_arrow(x, self.y(low), "down", style))
+        return parts
+
+    def draw_references(
+        self, references: Sequence[Reference]
+    ) -> tuple[list[Markup], list[Markup], list[Box]]:
+        """Lines across, their names above them, and what both cover."""
+        ordered = sorted(references, key=lambda reference: self.y(reference.y), reverse=True)
+        heights = [self.bottom - self.y(reference.y) + 9 for reference in ordered]
+        spread = spread_out(heights, LABEL_HEIGHT, self.bottom - self.top + 12)
+        lines: list[Markup] = []
+        names: list[Markup] = []
+        covered: list[Box] = []
+        for reference, height in zip(ordered, spread, strict=True):
+            y = self.y(reference.y)
+            middle = self.bottom - height
+            dots = " dotted" if reference.look == "dotted" else ""
+            lines.append(_line(self.left, y, self.right, y, f"reference{dots}"))
+            covered.append(Box(self.left, self.right, y - 1, y + 1))
+            x = self.left + 4
+            if reference.side == "end":
+                x = self.right - text_width(reference.name)
+            covered.append(Box.around_text(x, middle, reference.name))
+            anchor: Anchor = reference.side
+            at = self.right if anchor == "end" else x
+            names.append(_text(at, middle + 4, reference.name, anchor, "dim halo"))
+        return lines, names, covered
+
+    # Labels
+
+    def draw_labels(
+        self,
+        series: Sequence[Series],
+        mode: LabelMode,
+        places: Sequence[Point],
+        covered: Sequence[Box],
+    ) -> tuple[list[Markup], list[Key]]:
+        """The names of series, and those that are listed below because they have no room."""
+        if mode == "ends":
+            return self._labels_at_ends(series), []
+        if mode == "none":
+            return [], []
+        names = [one.name for one in series]
+        area = Box(self.left - 4, self.width, self.top, self.bottom)
+        boxes = _place_labels(names, places, covered, area)
+        if boxes is not None:
+            return self._labels_beside(names, places, boxes), []
+        numbers = [str(nth + 1) for nth in range(len(names))]
+        boxes = _place_labels(numbers, places, covered, area)
+        labels = self._labels_beside(numbers, places, boxes) if boxes else []
+        return labels, [
+            Key(f"{number} {one.name}", one.colour, "dot")
+            for number, one in zip(numbers, series, strict=True)
+        ]
+
+    def _labels_at_ends(self, series: Sequence[Series]) -> list[Markup]:
+        """Each name at the end of its line, moved up or down where two would overlap."""
+        ends = sorted(
+            ((self.bottom - self.y(one.y[-1]), one) for one in series if one.name),
+            key=lambda end: end[0],
+        )
+        heights = spread_out([height for height, _ in ends], LABEL_HEIGHT, self.bottom - self.top)
+        return [
+            _text(
+                self.right + 10,
+                self.bottom - height + 4,
+                one.name + _excess_text(one, self.y_axis),
+                style=f"label {one.colour}",
+            )
+            for height, (_, one) in zip(heights, ends, strict=True)
+        ]
+
+    def _labels_beside(
+        self, names: Sequence[str], places: Sequence[Point], boxes: Sequence[Box]
+    ) -> list[Markup]:
+        leaders: list[Markup] = []
+        texts: list[Markup] = []
+        for name, (x, y), box in zip(names, places, boxes, strict=True):
+            is_right = box.left > x
+            edge = box.left + 2 if is_right else box.right - 2
+            if abs(box.middle - y) > LABEL_HEIGHT / 3:
+                leaders.append(_line(x, y, edge, box.middle, "link"))
+            anchor: Anchor = "start" if is_right else "end"
+            at = box.left + HALO if is_right else box.right - HALO
+            texts.append(_text(at, box.middle + 4, name, anchor, "name halo"))
+        return [*leaders, *texts]
+
+
+def _excess_text(series: Series, axis: Axis) -> str:
+    """What a line says that ends above the axis."""
+    last = series.y[-1]
+    return "" if last <= axis.high else f" (above: {format_number(last)})"
+
+
+def _excess(series: Series, axis: Axis) -> float:
+    return text_width(_excess_text(series, axis))
+
+
+def _cut_line(points: Sequence[Point], top: float, bottom: float) -> list[list[Point]]:
+    """The pieces of a line between two heights."""
+    pieces: list[list[Point]] = [[]]
+    for start, end in pairwise(points):
+        inside = _cut_segment(start, end, top, bottom)
+        if inside is None:
+            continue
+        if pieces[-1] and pieces[-1][-1] != inside[0]:
+            pieces.append([])
+        if not pieces[-1]:
+            pieces[-1].append(inside[0])
+        pieces[-1].append(inside[1])
+    return pieces
+
+
+def _cut_segment(start: Point, end: Point, top: float, bottom: float) -> tuple[Point, Point] | None:
+    cut = _cut_polygon([start, end], top, bottom)
+    return (cut[0], cut[1]) if len(cut) >= 2 else None
+
+
+def _cut_polygon(points: Sequence[Point], top: float, bottom: float) -> list[Point]:
+    """Cut a polygon at two heights (Sutherland and Hodgman)."""
+    inside = list(points)
+    for limit, sign in ((top, 1), (bottom, -1)):
+        before = inside
+        inside = []
+        for index, (x, y) in enumerate(before):
+            last_x, last_y = before[index - 1]
+            was_in = sign * (last_y - limit) >= 0
+            is_in = sign * (y - limit) >= 0
+            if was_in != is_in and (len(points) > 2 or index):
+                part = (limit - last_y) / (y - last_y)
+                inside.append((last_x + part * (x - last_x), limit))
+            if is_in:
+                inside.append((x, y))
+    return inside
+
+
+# --- One row a name ---
+
+ROW_HEIGHT = 20.0
+BAR_HEIGHT = 13.0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar from 0 on, with its value beside it."""
+
+    value: float
+    text: str = ""
+    is_hollow: bool = False
+    colour: str = DATA
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is drawn beside a name; everything but the name may be left out."""
+
+    name: str
+    value: float | None = None  # a dot
+    colour: str = DATA  # of the dot
+    before: float | None = None  # an open dot, with a line to the value
+    interval: tuple[float, float] | None = None
+    bars: tuple[Bar, ...] = ()
+    text: str = ""  # right of dots and interval
+    description: str = ""  # what the row says of itself
+
+    @property
+    def height(self) -> float:
+        """In pixels."""
+        return ROW_HEIGHT if len(self.bars) < 2 else 8 + (BAR_HEIGHT + 3) * len(self.bars)
+
+
+def plot_rows(
+    groups: Mapping[str, Sequence[Row]],
+    axis: Axis,
+    *,
+    label: str,
+    width: float = 720,
+    names_width: float = 190,
+    text_room: float = 0,
+    reference: float | None = None,
+    is_interactive: bool = False,
+) -> Drawing:
+    """Draw one row a name, with bars, dots and intervals.
+
+    Args:
+        groups: Rows by heading; a heading that is empty is not drawn.
+        axis: Of the values; without ticks it is not drawn.
+        label: What the picture shows, for people who cannot see it.
+        width: Of the whole picture.
+        names_width: Room for names, left of the axis.
+        text_room: Room for texts, right of the axis.
+        reference: A value to compare with, as a dashed line.
+        is_interactive: Whether rows can be reached by keyboard.
+    """
+    first = names_width + 10
+    last = width - 10 - text_room
+    column = _Column(axis, first, last, width, is_interactive=is_interactive)
+    parts: list[Markup] = []
+    y = 4.0
+    for heading, rows in groups.items():
+        if heading:
+            parts.append(_text(first, y + 14, heading, style="dim halo"))
+            y += ROW_HEIGHT
+        for row in rows:
+            parts.append(column.draw_row(row, y))
+            y += row.height
+    bottom = y + 4
+    back: list[Markup] = []
+    ticks = [*axis.ticks, *([(math.inf, axis.beyond)] if axis.beyond else [])]
+    for value, text in ticks:
+        x = column.x(value)
+        back.append(_line(x, 0, x, bottom, "grid"))
+        back.append(_text(x, bottom + 16, text, "middle", "dim"))
+    if reference is not None:
+        x = column.x(reference)
+        back.append(_line(x, 0, x, bottom, "reference"))
+    height = bottom + (22 if ticks else 2)
+    if axis.title:
+        middle = min((first + last) / 2, width - text_width(axis.title) / 2)
+        middle = max(middle, text_width(axis.title) / 2)
+        back.append(_text(middle, height + 12, axis.title, "middle", "dim"))
+        height += 18
+    return Drawing(width, height, Markup("").join([*back, *parts]), label, is_interactive)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The place right of the names, in pixels."""
+
+    axis: Axis
+    first: float
+    last: float
+    width: float
+    is_interactive: bool = field(kw_only=True)
+
+    def x(self, value: float) -> float:
+        return self.axis.place(value, self.first, self.last)
+
+    def draw_row(self, row: Row, top: float) -> Markup:
+        y = top + row.height / 2
+        parts: list[Markup] = []
+        if self.is_interactive:
+            area = _element(
+                "rect", x=0.0, y=top, width=float(self.width), height=row.height,
+                fill="transparent",
+            )  # fmt: skip
+            parts.append(area)
+        name = shorten(row.name, self.first - 12)
+        tooltip = "" if name == row.name else row.name
+        parts.append(_text(self.first - 10, y + 4, name, "end", tooltip=tooltip))
+        parts += self._draw_bars(row, top)
+        parts += self._draw_marks(row, y)
+        return _mark(row.description, parts, is_interactive=self.is_interactive)
+
+    def _draw_bars(self, row: Row, top: float) -> list[Markup]:
+        parts: list[Markup] = []
+        first = top + (3.5 if len(row.bars) < 2 else 5)
+        for index, bar in enumerate(row.bars):
+            y = first + index * (BAR_HEIGHT + 3)
+            length = self.x(bar.value) - self.first
+            style = "ring" if bar.is_hollow else "bar"
+            parts.append(
+                _rect(self.first, y, max(length, 0.0), BAR_HEIGHT, f"{style} {bar.colour}")
+            )
+            if bar.text and row.interval is None:
+                parts.append(_text(self.first + length + 6, y + 11, bar.text, style="dim"))
+        return parts
+
+    def _draw_marks(self, row: Row, y: float) -> list[Markup]:
+        parts: list[Markup] = []
+        if row.before is not None and row.value is not None:
+            parts.append(_line(self.x(row.before), y, self.x(row.value), y, "link"))
+        if row.interval is not None:
+            parts += self._draw_interval(row, *row.interval, y)
+        if row.before is not None:
+            parts += self._draw_value(row.before, y, "public")
+        if row.value is not None:
+            parts += self._draw_value(row.value, y, f"dot {row.colour}")
+        if row.text and row.value is not None:
+            values = [row.value, row.before or row.value, *(row.interval or ())]
+            parts.append(_text(max(map(self.x, values)) + 10, y + 4, row.text, style="halo"))
+        return parts
+
+    def _draw_value(self, value: float, y: float, style: str) -> list[Markup]:
+        """A dot, or an arrow for 0, which has no place on a logarithmic axis."""
+        if self.axis.is_log and value <= 0:
+            return [_arrow(self.first, y, "left")]
+        return [_dot(self.x(value), y, style)]
+
+    def _draw_interval(self, row: Row, low: float, high: float, y: float) -> list[Markup]:
+        """A line with a cap at each end, or with an arrow where it goes on."""
+        start = self.x(low)
+        end = self.x(high)
+        parts = []
+        if row.bars:  # a bar of any colour lies below
+            parts.append(_line(start - 2, y, end + 2, y, "under"))
+        parts.append(_line(start, y, end, y, "whisker"))
+        if self.axis.part(high) > 1 + 1e-9:
+            parts.append(_arrow(end, y, "right"))
+        else:
+            parts.append(_line(end, y - 4, end, y + 4, "whisker"))
+        if self.axis.part(low) < -1e-9:
+            parts.append(_arrow(start, y, "left"))
+        else:
+            parts.append(_line(start, y - 4, start, y + 4, "whisker"))
+        if row.bars and row.bars[0].text:
+            parts.append(_text(end + 8, y + 4, row.bars[0].text, style="dim"))
+        return parts

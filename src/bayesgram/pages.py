@@ -1,23 +1,30 @@
-"""How every page looks: one stylesheet, one head. A page is one file that opens offline, prints, and follows dark mode.
+"""The look of every HTML page: one stylesheet and one head.
 
-Does not write pages: `released.report` and `experiments.reproduce.page` do. No page loads anything: its own policy
-forbids that, and scripts too, whatever strings stand in it.
+A page is one file that opens offline, prints, and follows dark mode. It loads nothing: its own
+policy forbids that, and scripts too, whatever strings stand in it. `reports.report` and
+`paper.results_page` write pages; the page of `bayesgram serve` shares the stylesheet.
 """
 
-from bayesgram.charts import COLOURS
+from bayesgram import charts
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# What an ε is worth, as a badge. Text on PROVED is white, on the others dark, for contrast.
 BADGES = "".join(
-    f".badge.{name} {{ background: {colour}; color: {'#fff' if name == 'PROVED' else '#14171b'} }}\n"
-    for name, colour in COLOURS.items()
+    f".badge.{name} {{ background: {charts.COLOURS[name][0]};"
+    f" color: {'#fff' if name == 'PROVED' else '#14171b'} }}\n"
+    for name in ("PROVED", "EMPIRICAL", "NONE")
 )
+LIGHT = charts.page_variables()
+DARK = charts.page_variables(is_dark=True)
 STYLE = (
     """
-:root { color-scheme: light dark; --ink: #1d2127; --dim: #5d6470; --paper: #fff; --line: #d9dde3; --soft: #f4f5f7;
-  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6; --edge: #7d8490;
-  --accent: #2a62b8; --none: #8a8f98 }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --dim: #a3aab6; --paper: #16181c; --line: #343941;
-  --soft: #1f2227; --good: #4cc39a; --half: #e0a040; --bad: #ec7f93; --mute: #5d6470; --edge: #737a86;
+:root { color-scheme: light dark; """
+    + LIGHT
+    + """; --soft: #f4f5f7; --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --edge: #7d8490;
+  --accent: #2a62b8 }
+@media (prefers-color-scheme: dark) { :root { """
+    + DARK
+    + """; --soft: #1f2227; --good: #4cc39a; --half: #e0a040; --bad: #ec7f93; --edge: #737a86;
   --accent: #86b2f2 } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 60rem; background: var(--paper); color: var(--ink);
@@ -54,26 +61,17 @@ dd ul { margin: 0; padding-left: 1.1rem }
     + BADGES
     + """.private { border: 2px solid var(--bad); border-radius: 6px; padding: 1.2rem; margin-top: 2rem }
 .stamp { color: var(--bad); font-weight: 700; letter-spacing: .04em; text-transform: uppercase; margin: 0 0 .4rem }
-svg { display: block; width: 100%; min-width: 36rem; height: auto; font: 12px system-ui, sans-serif }
-svg text { fill: var(--ink); unicode-bidi: isolate } svg .dimmed { fill: var(--dim) }
-svg .name { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round }
-svg .grid { stroke: var(--line) } svg .link { stroke: var(--mute); stroke-width: 1.5 }
-svg .whisker { fill: none; stroke: var(--ink); stroke-width: 1.5 }
-svg .halo { stroke: var(--paper); stroke-width: 5 } svg .dashed { stroke: var(--dim); stroke-dasharray: 4 3 }
-svg .good { fill: var(--good) } svg .bad { fill: var(--bad) } svg .half { fill: var(--half) }
-svg .mute { fill: var(--none) }
-/* Green, orange and grey say what a release promises; other numbers are blue. */
-svg .full { fill: var(--accent) } svg .part { fill: var(--paper); stroke: var(--accent) }
-svg .hollow { fill: var(--paper); stroke: var(--dim); stroke-width: 1.5 }
-svg .line { fill: none; stroke-width: 2 } svg .line.good { fill: none; stroke: var(--good) }
-svg .line.bad { fill: none; stroke: var(--bad) } svg .line.half { fill: none; stroke: var(--half) }
-svg .line.ink { stroke: var(--ink) }
-@media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } dl { grid-template-columns: 1fr; gap: .1rem }
+svg { display: block; width: 100%; min-width: 36rem; height: auto }
+"""
+    + charts.STYLE
+    + """@media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } dl { grid-template-columns: 1fr; gap: .1rem }
   dd { margin-bottom: .8rem } .private { padding: .9rem } td:first-child { min-width: 7rem }
   th, td { padding: .3rem .4rem } td:has(.badge) { white-space: normal } }
 @media (max-width: 34rem) { .less { display: none } }
-@media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --dim: #444; --line: #ccc; --soft: #f4f5f7;
-  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6; --accent: #2a62b8; --none: #8a8f98 }
+@media print { :root { color-scheme: light; """
+    + LIGHT
+    + """; --ink: #000; --dim: #444; --line: #ccc; --soft: #f4f5f7; --good: #1b7f5c; --half: #a05f00;
+  --bad: #a8324a; --accent: #2a62b8 }
   @page { margin: 16mm 14mm }
   body { max-width: none; padding: 0; font-size: 10.5pt; print-color-adjust: exact; -webkit-print-color-adjust: exact }
   figure, tr, dl > *, .stamp { break-inside: avoid } h2, h3 { break-after: avoid } details, nav { display: none }
@@ -84,8 +82,8 @@ svg .line.ink { stroke: var(--ink) }
 )
 
 
-def head(title: str) -> str:
-    """From the doctype to the end of the head; the title is already escaped."""
+def html_head(title: str) -> str:
+    """Return everything from the doctype to the end of the head; the title is already escaped."""
     return "\n".join(
         [
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',

@@ -11,7 +11,7 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.audit.evaluation import DISCLOSURE
-from bayesgram.audit.quality_chart import MEASURES, draw_quality_over_epsilon
+from bayesgram.audit.quality_chart import MEASURES, _mean_line, draw_quality_over_epsilon
 from bayesgram.audit.text_evaluation import EvaluatedModel, ModelClaim, group_families
 from helpers import commands
 from helpers.commands import check_output, expect_failure, run_in_process
@@ -202,12 +202,12 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
         ("out (EMPIRICAL)", ["out-1"]),
         ("1 (PROVED)", ["1"]),
     ]
-    chart = draw_quality_over_epsilon(models, same_words=True).to_dict()
-    assert [len(row["hconcat"]) for row in chart["vconcat"]] == [len(MEASURES)]
-    assert any(
-        "Rings" in line and "Dashed" in line and "Dotted" in line
-        for line in chart["title"]["subtitle"]
-    )
+    picture = draw_quality_over_epsilon(models, same_words=True).to_svg()
+    assert [picture.count(f">{measure.title}<") for measure in MEASURES] == [1] * len(MEASURES)
+    for word in ("Rings", "Dashed", "Dotted"):
+        assert f"{word}: " in picture
+    for style in ("ring ", "dashed", "reference dotted"):
+        assert style in picture
 
 
 def test_the_claim_of_a_mixture_is_that_of_its_one_release():
@@ -229,6 +229,9 @@ def test_releases_of_one_epsilon_are_points_and_a_line_through_their_mean():
     one, other = judged("a", "ε = 1, δ = 0 (PROVED)"), judged("a", "ε = 1, δ = 0 (PROVED)")
     part = replace(QUALITY.by_text[0], perplexity=QUALITY.perplexity + 2)
     other = replace(other, quality=replace(QUALITY, by_text=(part,)))
-    drawn = json.dumps(draw_quality_over_epsilon([one, other], same_words=True).to_dict())
-    for value in (QUALITY.perplexity, QUALITY.perplexity + 1, QUALITY.perplexity + 2):
-        assert f'"value": {value}' in drawn
+    picture = draw_quality_over_epsilon([one, other], same_words=True).to_svg()
+    for value in (QUALITY.perplexity, QUALITY.perplexity + 2):
+        assert f": {value:.4g}</title>" in picture
+    family = group_families([one, other])[0]
+    line = _mean_line(replace(MEASURES[0], text=0), family, "blue")
+    assert list(line.y) == [QUALITY.perplexity + 1]

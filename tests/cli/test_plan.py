@@ -46,7 +46,7 @@ def test_json_and_a_picture(work, capsys):
     assert told["answer"] is None
     picture = (work / "plan.svg").read_text()
     assert "simulated" in picture
-    assert "expected KL (dashed: public text)" in picture  # the axis has its name
+    assert "expected KL, lower is better" in picture  # the axis has its name
     assert "<svg" in picture
     assert "exists already" in expect_refusal(*PLAN, "--plot", "plan.svg", cwd=work)
 

@@ -117,7 +117,7 @@ def test_a_quantised_source(work, tmp_path):
     assert told["bytes"] == sum(file.stat().st_size for file in (tmp_path / "wiki").iterdir())
     model = LanguageModel.load(tmp_path / "wiki")
     assert model.sizes == told["ngrams"]
-    assert model.trie.layout.value_bits == 4
+    assert model.trie.layout.probability_bits == 4
 
 
 def test_names_of_a_source_are_written_as_in_public_text(work, tmp_path):

@@ -11,10 +11,10 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release
-from bayesgram.reports.report import page
+from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer
-from bayesgram.web.panels import full
+from bayesgram.web.panels import card_details
 from helpers import commands
 from mechanisms.test_replay import SIZE, counts, vocabulary
 
@@ -60,8 +60,8 @@ def test_weeks_follow_one_another_and_every_page_says_so(work):
     assert sentence.startswith(
         "follows 2 releases, the last of them week-2. Not a promise: the 3 releases have spent"
     )
-    assert sentence in page([view])
-    assert full(view)["chain"] == told["card"]["follows"] == sentence
+    assert sentence in render_report([view])
+    assert card_details(view)["chain"] == told["card"]["follows"] == sentence
     again = json.loads(
         commands.check_output(
             "infer", "week-3", "--vocab", "other.parquet", "-o", "a", "--json", cwd=work
@@ -89,7 +89,7 @@ def test_infer_takes_the_measurements_and_another_vocabulary(work):
     )
     assert told["card"]["inferred"]["from"] == "week-1"
     assert np.array_equal(Release.load(work / "same").probabilities, given.probabilities)
-    assert full(ReleaseView("again", made))["inferred"] == made.card.reinference_sentence
+    assert card_details(ReleaseView("again", made))["inferred"] == made.card.reinference_sentence
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_an_audit_of_other_types_is_damaged(tmp_path, name, value):
     }
     told |= {"findings": [], "trade_offs": {"a": curve}}
     (tmp_path / "audit.json").write_text(json.dumps(told))
-    assert len(load_attacks(tmp_path).traces) == 2
+    assert len(load_attacks(tmp_path).curves) == 2
     (tmp_path / "audit.json").write_text(json.dumps({**told, name: value}))
     with pytest.raises(BayesgramError, match=r"the audit is damaged; audit again\.$"):
         load_attacks(tmp_path)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.errors import BayesgramError
-from bayesgram.lm.arpa import TOLERANCE, read_arpa, write_arpa
+from bayesgram.lm.arpa import SUM_TOLERANCE, read_arpa, write_arpa
 from bayesgram.lm.files import CASING, CONTENTS, MODEL_JSON
 from bayesgram.lm.language_model import LanguageModel
 from fuzz.mutations import mutated, mutated_json
@@ -108,7 +108,7 @@ def check_arpa(data: bytes, folder: Path) -> None:
     path.write_bytes(data)
     model = read_arpa(path)
     must(
-        all(abs(total - 1) <= 2 * TOLERANCE for total in literal_sums(data)),
+        all(abs(total - 1) <= 2 * SUM_TOLERANCE for total in literal_sums(data)),
         "a context does not add up to 1",
     )
     use(model)

@@ -27,10 +27,10 @@ from bayesgram.public.public_rows import rows_path
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases import CARD_FILE, DISTRIBUTION_FILE
 from bayesgram.releases.release import Release
-from bayesgram.reports.report import PrivatePart, page
+from bayesgram.reports.report import PrivatePart, render_report
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer
-from bayesgram.web.panels import full
+from bayesgram.web.panels import card_details
 from fuzz.mutations import SECRET, mutated, mutated_json, mutated_table
 from fuzz.target import UNREADABLE, Target, check_message, must, says_too_much, scratch
 from helpers import web_catalogue
@@ -375,9 +375,9 @@ def check_release(place: Path, *, thoroughly: bool) -> None:
         )
     release_table(release)
     view = ReleaseView("x", release)
-    full(view)
+    card_details(view)
     if thoroughly:
-        page([view])
+        render_report([view])
         model = LanguageModel.from_release(release)
         must(model.score("thank you very much") <= 0, "a probability above 1")
 
@@ -454,7 +454,7 @@ def check_audit(data: bytes, folder: Path) -> None:
         "an audit that says nothing",
     )
     if zlib.crc32(data) % 20 == 0:
-        page([release_view()], PrivatePart("private", [], [found]))
+        render_report([release_view()], PrivatePart("private", [], [found]))
 
 
 @cache

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from bayesgram.charts import Series
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.reports.drawings import Trace
-from bayesgram.reports.report import Attacks, PrivatePart, Score
+from bayesgram.reports.report import AuditSummary, PrivatePart, Score
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import reference_paper
@@ -81,7 +81,7 @@ WARNING = "from private data"
 
 
 def make_private_part():
-    attacks = Attacks(
+    attacks = AuditSummary(
         "audit",
         "paper",
         "EMPIRICAL",
@@ -90,7 +90,7 @@ def make_private_part():
         "NOT private",
         True,
         [],
-        [Trace("x", [0, 1], [1, 0], "bad")],
+        [Series([0, 1], [1, 0], "x", "red")],
     )
     scores = [Score("public text alone", "no private data", "PROVED", 0.0, 0.0, 1, 1.2345)]
     scores += [Score(f"out-{e}", "posterior", "PROVED", e, 1e-6, 1, 0.9876 / e) for e in (1.0, 2.0)]

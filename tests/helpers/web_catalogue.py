@@ -205,5 +205,5 @@ def make_grown_releases(words):
         [ngram in {"so", f"thank {SCRIPT}", "thank you very"} for ngram in words.ngrams.to_pylist()]
     )
     about = {**made.card.vocabulary, "discovered": int(found.sum()), "discoveries": [DISCOVERY]}
-    grown = replace(made, discovered=found, card=replace(made.card, vocabulary=about))
+    grown = replace(made, discovered_mask=found, card=replace(made.card, vocabulary=about))
     return [("grown", grown), ("plain", made)]

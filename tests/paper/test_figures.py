@@ -10,13 +10,12 @@ import polars as pl
 import pytest
 
 from bayesgram.audit.evaluation import DISCLOSURE
-from bayesgram.charts import spread_out
+from bayesgram.charts import log_ticks, spread_out
 from bayesgram.cli.paper import ExperimentName, reproduce
 from bayesgram.errors import UsageError
 from bayesgram.paper.experiment import Assessment, ExperimentRun, StatementCheck
 from bayesgram.paper.figures import EXPERIMENTS, FIGURE_1, PAPER_PERPLEXITY
 from bayesgram.paper.harness import ExperimentData, Method, ResultRow
-from bayesgram.paper.line_charts import log_ticks
 from bayesgram.paper.results_page import CONTENTS, run_experiments
 from helpers.commands import bayesgram
 

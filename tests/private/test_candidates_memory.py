@@ -184,7 +184,7 @@ def test_a_discovery_finds_the_same_on_disk_with_the_same_noise_for_each_candida
     for memory in (1 << 30, 1):
         noise = Noted()
         monkeypatch.setattr(
-            Randomness, "make", classmethod(lambda cls, _seed, noise=noise: cls(noise, 5))
+            Randomness, "from_seed", classmethod(lambda cls, _seed, noise=noise: cls(noise, 5))
         )
         discovery = discover(
             private, vocabulary, Budget(8.0, 1e-3), rounds=4, memory=memory, open=True

@@ -12,7 +12,7 @@ from bayesgram.releases.card_sections import (
     read_source_weights,
     sources_sentence,
 )
-from bayesgram.reports.report import page
+from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
 from helpers import web_catalogue
 
@@ -127,7 +127,7 @@ def test_the_report_has_the_sentence_and_every_order():
             "3": {"wiki": (0.2, 0.01), "talk": (0.8, 0.01)},
         }
     )
-    shown = page([ReleaseView("out", made)])
+    shown = render_report([ReleaseView("out", made)])
     assert "Your people write like talk (80% ± 2) and wiki (20% ± 2)." in shown
     assert "<tr><td><bdi>talk</bdi></td><td>30% ± 2</td><td>80% ± 2</td></tr>" in shown
     assert shown.index(">order 3</text>") < shown.index(">order 1</text>")
@@ -149,7 +149,7 @@ def test_an_order_that_lacks_a_source_has_a_dash():
 
 
 def test_one_source_has_no_part_of_the_report():
-    plain = page(
+    plain = render_report(
         [ReleaseView("out", web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0))]
     )
     assert "write like" not in plain

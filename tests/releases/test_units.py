@@ -14,10 +14,10 @@ from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.unit import DEFAULT_UNIT
 from bayesgram.releases.previous import PreviousRelease
-from bayesgram.reports.explanation import verdict, what_epsilon_means
-from bayesgram.reports.report import page
+from bayesgram.reports.explanation import explain_epsilon, verdict
+from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
-from bayesgram.web.panels import full
+from bayesgram.web.panels import card_details
 from helpers import commands, web_catalogue
 
 MADE = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0)
@@ -48,16 +48,16 @@ def release_of(unit, **changes):
 def statements(release):
     """Everything that is said about the privacy of a release, wherever it is said."""
     card, view = release.card, ReleaseView("out", release)
-    shown = full(view)
+    shown = card_details(view)
     yield from (line for _, line in card.summary_lines)
     yield from (str(value) for value in card.to_json().values() if isinstance(value, str))
-    yield from what_epsilon_means(card)
+    yield from explain_epsilon(card)
     yield from card.warnings
     yield verdict([("out", card)])
     yield from (str(value) for value in shown.values() if isinstance(value, str))
     yield from [*shown["meaning"], *shown["warnings"]]
     yield str(LanguageModel.from_release(release).about)
-    yield re.sub(r"<[^>]+>", " ", page([view], day=date(2026, 6, 1)))
+    yield re.sub(r"<[^>]+>", " ", render_report([view], day=date(2026, 6, 1)))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_guarantee_chain_and_verdict_name_the_unit(unit, ledger):
     if unit is not None:
         assert f"for {unit} (PROVED)" in card.claim
         assert f"one unit ({unit})" in verdict([("out", card)])
-        assert all(f"one unit ({unit})" in sentence for sentence in what_epsilon_means(card))
+        assert all(f"one unit ({unit})" in sentence for sentence in explain_epsilon(card))
     if ledger is not None:
         assert "ε = 2, δ = 1e-06 (PROVED)" in said["Chain"]
     else:
@@ -92,7 +92,7 @@ def test_guarantee_chain_and_verdict_name_the_unit(unit, ledger):
 def test_a_person_is_spoken_to_as_one():
     card = release_of(None).card
     assert card.claim == "ε = 1, δ = 1e-07 (PROVED)"
-    assert "your text is in the data" in " ".join(what_epsilon_means(card))
+    assert "your text is in the data" in " ".join(explain_epsilon(card))
     assert "odds about one user" in verdict([("out", card)])
 
 

@@ -1,8 +1,10 @@
 """Pictures of results show every result."""
 
+import re
+
 import pytest
 
-from bayesgram.reports.pictures import comparison
+from bayesgram.reports.pictures import draw_comparison
 
 ROWS = [
     {"release": "public text alone", "guarantee": "PROVED", "epsilon": 0.0, "kl": 0.4},
@@ -13,9 +15,12 @@ ROWS = [
 
 @pytest.mark.parametrize("rows", [ROWS, ROWS[:2]])
 def test_an_infinite_kl_is_drawn_beyond_all_others_and_says_so(rows):
-    drawn = comparison(rows, subtitle="as tested").to_dict()
-    (values,) = drawn["datasets"].values()
-    assert [value["label"] for value in values] == ["0.400", "0.100", "∞"][: len(rows)]
-    assert [value["infinite"] for value in values] == [row["kl"] is None for row in rows]
-    assert all(value["kl"] > 1.0 for value in values if value["infinite"])
-    assert [value["release"] for value in values] == [row["release"] for row in rows]
+    drawing = draw_comparison(rows, subtitle="as tested").to_svg()
+    kls = ["0.400", "0.100", "∞"][: len(rows)]
+    expected = [f"{row['release']}: {kl}" for row, kl in zip(rows, kls, strict=True)]
+    assert re.findall(r"<title>([^<]+: [^<]+)</title>", drawing) == expected
+    dots = re.findall(r'<circle cx="([\d.]+)"[^>]*class="dot (\w+)"', drawing)[: len(rows)]
+    assert [colour for _, colour in dots] == [row["guarantee"] for row in rows]
+    places = [float(x) for x, _ in dots]
+    assert places[1] < places[0]
+    assert max(places) == places[-1 if len(rows) == 3 else 0]

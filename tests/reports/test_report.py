@@ -15,8 +15,8 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.releases.card_sections import belief_bounds, format_odds_factor
-from bayesgram.reports.explanation import what_epsilon_means
-from bayesgram.reports.report import page
+from bayesgram.reports.explanation import explain_epsilon
+from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
 from helpers.report_data import (
     HOSTILE,
@@ -29,7 +29,7 @@ from helpers.report_data import (
 
 
 def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
-    shown = ParsedPage(page([make_view()])).text
+    shown = ParsedPage(render_report([make_view()])).text
     assert "everything one user wrote in these data" in shown
     assert "e^ε = 2.72" in shown
     assert "23.2% likely at most" in shown
@@ -46,12 +46,12 @@ def test_labels_that_promise_nothing_are_not_given_odds():
         (Paper(), "is the claim of the paper"),
         (KAnonymity(2), "No ε is claimed"),
     ):
-        shown = ParsedPage(page([make_view(mechanism)])).text
+        shown = ParsedPage(render_report([make_view(mechanism)])).text
         assert words in shown
         assert "nobody for certain" in shown
         assert "e^ε =" not in shown
         assert "Everything: no bound is proved" in shown
-    seeded = ParsedPage(page([make_view(seed=1)])).text
+    seeded = ParsedPage(render_report([make_view(seed=1)])).text
     assert "whoever knows the seed can take it away" in seeded
     assert "e^ε =" not in seeded
 
@@ -67,14 +67,14 @@ def test_odds_are_never_printed_below_the_truth(epsilon):
 
 
 def test_delta_zero_has_no_exception():
-    shown = ParsedPage(page([make_view(Laplace(5))])).text
+    shown = ParsedPage(render_report([make_view(Laplace(5))])).text
     assert "no exception" in shown
     assert "plus" not in shown
     assert "the factor is at most e^(2ε) = 7.39: taking" in shown
 
 
 def test_every_limit_says_its_delta():
-    shown = ParsedPage(page([make_view()])).text
+    shown = ParsedPage(render_report([make_view()])).text
     assert "by at most a factor of e^ε = 2.72, plus δ." in shown
     assert "For example, δ left aside: somebody holds it for 10% likely" in shown
     assert "the chance of a conclusion may grow by up to 1 in 1,000,000." in shown
@@ -87,7 +87,7 @@ def test_two_steps_are_what_the_sentence_says_and_not_less(epsilon, delta):
     """Coins that take each step in full reach the bound: e^(2ε) alone, or with one δ, would be false."""
     tails = 1e-9
     heads = math.exp(epsilon) * (math.exp(epsilon) * tails + delta) + delta
-    sentence = what_epsilon_means(replace(make_release()[0].card, epsilon=epsilon, delta=delta))[-1]
+    sentence = explain_epsilon(replace(make_release()[0].card, epsilon=epsilon, delta=delta))[-1]
     factor, more = re.search(
         r"e\^\(2ε\) = ([\d.,e+]+), plus \(1 \+ e\^ε\)δ = ([\d.e+-]+):", sentence
     ).groups()
@@ -98,14 +98,14 @@ def test_two_steps_are_what_the_sentence_says_and_not_less(epsilon, delta):
 
 
 def test_a_limit_that_is_none_says_so():
-    sentence = what_epsilon_means(replace(make_release()[0].card, epsilon=9.0, delta=1e-3))[-1]
+    sentence = explain_epsilon(replace(make_release()[0].card, epsilon=9.0, delta=1e-3))[-1]
     assert sentence.endswith("A chance can't grow by 1 or more, so this is no limit.")
 
 
 def test_what_is_proved_and_worthless_says_so_beside_the_label():
     release, vocabulary = make_release()
     weak = replace(release.card, epsilon=100.0, delta=0.5)
-    text = page([ReleaseView("out", replace(release, card=weak), vocabulary.prior)])
+    text = render_report([ReleaseView("out", replace(release, card=weak), vocabulary.prior)])
     shown = ParsedPage(text).text
     assert shown.count("PROVED worthless") == 2  # at a glance, and above the release
     assert (
@@ -116,7 +116,7 @@ def test_what_is_proved_and_worthless_says_so_beside_the_label():
         "Worthless. δ = 0.5 allows everything about a user to be shown with a chance of 1 in 2"
         in shown
     )
-    assert 'class="grade"' not in page([make_view()])
+    assert 'class="grade"' not in render_report([make_view()])
 
 
 def test_too_many_users_for_a_delta_is_said_where_the_bound_is_known():
@@ -124,7 +124,7 @@ def test_too_many_users_for_a_delta_is_said_where_the_bound_is_known():
     told = ReleaseView(
         "out", replace(release, card=replace(release.card, expected_users=1_000_000))
     )
-    assert "1 of 1,000,000 users" in ParsedPage(page([told])).text
+    assert "1 of 1,000,000 users" in ParsedPage(render_report([told])).text
     assert told.card.claim == "ε = 1, δ = 1e-06 (PROVED, weak)"
 
 
@@ -135,7 +135,7 @@ def test_ledger_and_command_are_shown():
         ledger={"population": "app <users>", "entry": 3},
         command="bayesgram release '<b>'",
     )
-    text = page([ReleaseView("out", replace(release, card=charged))])
+    text = render_report([ReleaseView("out", replace(release, card=charged))])
     shown = ParsedPage(text).text
     assert "app <users>" in shown
     assert "entry 3" in shown
@@ -147,7 +147,7 @@ def test_several_orders_are_told_apart():
     ngrams = ["a", "b", "c", "a b", "b c", "c a", "a b c", "b c a"]
     release, vocabulary = make_release(ngrams=ngrams)
     assert vocabulary.prior[:3].sum() == pytest.approx(1)
-    shown = ParsedPage(page([ReleaseView("out", release, vocabulary.prior)])).text
+    shown = ParsedPage(render_report([ReleaseView("out", release, vocabulary.prior)])).text
     for order in (1, 2, 3):
         assert f"How sure the numbers are, order {order}" in shown
     assert "n-grams of order 1, 2, 3" in shown
@@ -183,7 +183,7 @@ def test_public_text_is_compared_with_where_it_is_given(public):
     moved = Posterior(
         clip_norm=2.0
     )  # with ε = 20 surely; with 1, and a norm that is chosen, 1 in 600 is public text
-    shown = ParsedPage(page([make_view(moved, public=public, epsilon=20)])).text
+    shown = ParsedPage(render_report([make_view(moved, public=public, epsilon=20)])).text
     assert ("Lifted most" in shown) == public
     assert ("give the vocabulary with --vocab" in shown) != public
 
@@ -191,7 +191,7 @@ def test_public_text_is_compared_with_where_it_is_given(public):
 def test_a_release_that_is_public_text_says_so():
     release, vocabulary = make_release()
     same = ReleaseView("out", replace(release, probabilities=vocabulary.prior), vocabulary.prior)
-    shown = ParsedPage(page([same])).text
+    shown = ParsedPage(render_report([same])).text
     assert (
         "Nothing: the release is what public text says. There was too little signal for this ε."
         in shown
@@ -200,7 +200,7 @@ def test_a_release_that_is_public_text_says_so():
 
 
 def test_hostile_ngrams_and_names_are_text():
-    text = page([make_view(ngrams=HOSTILE, name="<script>1</script>")])
+    text = render_report([make_view(ngrams=HOSTILE, name="<script>1</script>")])
     parsed = ParsedPage(text)
     assert not {"script", "img", "iframe", "object"} & set(parsed.tags)
     assert not [name for name, _ in parsed.attributes if name.startswith("on")]
@@ -210,7 +210,7 @@ def test_hostile_ngrams_and_names_are_text():
 
 
 def test_it_stands_alone():
-    text = page([make_view(), make_view(Paper(), name="paper")], make_private_part())
+    text = render_report([make_view(), make_view(Paper(), name="paper")], make_private_part())
     parsed = ParsedPage(text)
     references = [
         value
@@ -230,7 +230,7 @@ def test_it_stands_alone():
 
 
 def test_it_can_be_read_without_seeing_it():
-    parsed = ParsedPage(page([make_view()], make_private_part()))
+    parsed = ParsedPage(render_report([make_view()], make_private_part()))
     assert parsed.tags.count("h1") == 1
     assert parsed.tags.count("svg") == [name for name, _ in parsed.attributes].count(
         "aria-label"
@@ -254,7 +254,7 @@ def contrast(one, other):
 
 
 def test_text_has_enough_contrast():
-    style = page([make_view()])
+    style = render_report([make_view()])
     for part in (style, style.split("prefers-color-scheme: dark")[1]):
         colours = {
             name: re.search(rf"--{name}: (#\w+)", part)[1]
@@ -272,7 +272,7 @@ def test_text_has_enough_contrast():
 
 
 def test_private_numbers_are_stamped_and_absent_unless_given():
-    plain, stamped = page([make_view()]), page([make_view()], make_private_part())
+    plain, stamped = render_report([make_view()]), render_report([make_view()], make_private_part())
     assert "for publication" not in plain
     assert "This page is made from releases and public text alone" in plain
     assert stamped.count("Private: not for publication") == 2
@@ -292,7 +292,9 @@ def test_private_numbers_are_stamped_and_absent_unless_given():
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_in_a_real_browser_nothing_runs(tmp_path):
-    (tmp_path / "report.html").write_text(page([make_view(ngrams=HOSTILE)]), encoding="utf-8")
+    (tmp_path / "report.html").write_text(
+        render_report([make_view(ngrams=HOSTILE)]), encoding="utf-8"
+    )
     command = [
         "chromium",
         "--headless",

@@ -7,11 +7,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from bayesgram.charts import Axis
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.releases.intervals import accuracy_shares
 from bayesgram.releases.release import Release
-from bayesgram.reports.drawings import LogAxis, Mark, marks_drawing
-from bayesgram.reports.report import PrivatePart, Score, page
+from bayesgram.reports.pictures import NgramMark, draw_probabilities
+from bayesgram.reports.report import PrivatePart, Score, render_report
 from bayesgram.reports.views import largest_changes
 from helpers.report_data import WARNING, ParsedPage, make_private_part, make_release, make_view
 
@@ -32,7 +33,7 @@ def test_an_infinite_kl_is_drawn_as_such():
     assert len(heights) == 7
     assert (
         "At ∞ are releases that rule out something people wrote."
-        in ParsedPage(page([make_view()], part)).text
+        in ParsedPage(render_report([make_view()], part)).text
     )
 
 
@@ -47,12 +48,12 @@ def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
         WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.3938), *scores]
     )
     drawn = str(part.drawing)
-    assert 'class="mute"><title>kanon-inf: ∞</title>' in drawn
+    assert "<title>kanon-inf: ∞</title>" in drawn
     assert ">no ε</text>" in drawn
     height, end = map(
-        float, re.search(r'y1="([\d.]+)" x2="([\d.]+)"[^>]*class="dashed"', drawn).groups()
+        float, re.search(r'y1="([\d.]+)" x2="([\d.]+)"[^>]*class="reference"', drawn).groups()
     )
-    pattern = r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(start|end)" class="(?:dimmed )?name">([^<]+)<'
+    pattern = r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(start|end)" class="(?:dim|name) halo">([^<]+)<'
     boxes = []
     for x, y, anchor, name in re.findall(pattern, drawn):
         left = float(x) - (6 * len(name) if anchor == "end" else 0)
@@ -66,19 +67,23 @@ def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
         assert apart, (one, other)
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
     assert len(set(dots)) == 8
-    shown = ParsedPage(page([make_view()], part)).text
+    shown = ParsedPage(render_report([make_view()], part)).text
     assert "“No ε”: what claims none." in shown
     perfect = PrivatePart(
         WARNING, [*scores, Score("all of it", "made", "NONE", None, None, 3, 0.0)]
     )
     assert "Not drawn, as its KL is 0: all of it" in " ".join(
-        ParsedPage(page([make_view()], perfect)).text.split()
+        ParsedPage(render_report([make_view()], perfect)).text.split()
     )
 
 
 def test_an_interval_that_leaves_the_axis_and_a_zero_are_arrows():
     inside, below, zero = (
-        str(marks_drawing("x", [Mark("a", after, 0.1, ends), Mark("b", 0.2)]))
+        str(
+            draw_probabilities(
+                "x", [NgramMark("a", after, 0.1, ends), NgramMark("b", 0.2)]
+            ).inline()
+        )
         for after, ends in ((0.1, (0.09, 0.2)), (0.1, (0.0, 0.2)), (0.0, None))
     )
     assert [drawn.count("<polyline") for drawn in (inside, below, zero)] == [0, 1, 1]
@@ -87,10 +92,10 @@ def test_an_interval_that_leaves_the_axis_and_a_zero_are_arrows():
 
 def test_colours_of_labels_are_for_labels_alone():
     shown = make_view(KAnonymity(5))
-    assert 'class="good"' not in page([shown])
-    assert 'class="full"' in str(shown.orders[0].moved_drawing)
-    assert 'class="mute"' in str(shown.orders[0].frequent_drawing)
-    assert 'class="good"' in str(make_view().orders[0].frequent_drawing)
+    assert 'class="dot PROVED"' not in render_report([shown])
+    assert 'class="dot blue"' in str(shown.orders[0].moved_drawing)
+    assert 'class="dot NONE"' in str(shown.orders[0].frequent_drawing)
+    assert 'class="dot PROVED"' in str(make_view().orders[0].frequent_drawing)
 
 
 def test_one_release_has_no_curve_of_utility():
@@ -98,7 +103,7 @@ def test_one_release_has_no_curve_of_utility():
     assert make_private_part().drawing is not None
 
 
-def test_known_within_counts_whole_intervals():
+def test_accuracy_shares_counts_whole_intervals():
     release, _ = make_release()
     theta = np.array([0.5, 0.3, 0.2])
     sure = replace(
@@ -123,7 +128,8 @@ def test_a_probability_of_zero_moves_without_a_warning():
 
 
 def test_an_axis_holds_whatever_comes():
-    axis = LogAxis.around([0.0, 1e-9, 1.0], 10, 110)
-    assert 10 <= axis.at(0.0) <= axis.at(1e-9) < axis.at(1.0) <= 110
+    axis = Axis.log([0.0, 1e-9, 1.0])
+    zero, tiny, one = (axis.place(value, 10, 110) for value in (0.0, 1e-9, 1.0))
+    assert 10 <= zero <= tiny < one <= 110
     assert axis.ticks
-    assert LogAxis.around([], 0, 1).ticks
+    assert Axis.log([]).ticks

@@ -7,7 +7,7 @@ import pytest
 
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.reports.explanation import CuratorStatements, verdict
-from bayesgram.reports.report import page
+from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
 from helpers import web_catalogue
 
@@ -98,10 +98,10 @@ def test_the_page_begins_with_it():
         web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0), card=UNSEEDED
     )
     said = CuratorStatements("<b>app</b> users\u202e", "May 2026")
-    shown = page([ReleaseView("out", release)], curator=said, day=date(2026, 6, 1))
+    shown = render_report([ReleaseView("out", release)], curator=said, day=date(2026, 6, 1))
     head = shown[shown.index("<h1>") :]
     places = [head.index(text) for text in ("May be published", "2026-06-01", "&lt;b&gt;app&lt;/b&gt; users�", "May 2026", "everything one user wrote in these data", "At a glance")]  # fmt: skip
     assert places == sorted(places)
-    plain = page([ReleaseView("out", release)], day=date(2026, 6, 1))
+    plain = render_report([ReleaseView("out", release)], day=date(2026, 6, 1))
     assert "Population" not in plain
     assert "Period" not in plain

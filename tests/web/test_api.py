@@ -133,7 +133,7 @@ def test_words_have_the_capitals_of_their_place(ask):
 
 def test_two_releases_are_compared(ask):
     told = ask("/api/changes?first=0&second=1").json()
-    assert "false discovery rate" in told["told"].lower()
+    assert "false discovery rate" in told["summary"].lower()
     assert set(told["tables"]) == {"Rose", "Fell"}
     assert any(
         "posteriors are compared" in note for note in told["notes"]
@@ -212,12 +212,30 @@ def test_text_that_turns_direction_does_not_reach_the_page(ask):
 def test_card_and_trade_in_plain_words(ask):
     card = ask("/api/card?release=0").json()
     assert card["meaning"][0].startswith("ε = 0.1: whatever anybody knows")
-    assert [each["clipped"] for each in card["norms"]] == [False, False, True]
     assert "About 23% of the users" in card["clipping"]
-    strong, weak, unsure = ask("/api/trade").json()
-    assert strong["known"][3]["mass"] <= weak["known"][3]["mass"]
-    assert (unsure["known"], unsure["epsilon"]) == ([], None)
-    assert weak["learnt"] > 0
+    marks = mark_labels(ask("/api/card/pictures?release=0").json()["norms"])
+    assert [label.endswith("scaled down.") for label in marks] == [False, False, True]
+    measures = [measure["key"] for measure in ask("/api/trade").json()]
+    assert set(measures) == {"1.1", "1.25", "1.5", "2", "4", "learnt"}
+    for measure, unit in (("2", "of what people write."), ("learnt", "nats from public text.")):
+        answer = ask(f"/api/trade/picture?measure={measure}&width=500").json()
+        strong, weak = mark_labels(answer["picture"])
+        assert strong.startswith("eps-0.1, ε = 0.1, δ = 1e-07 (PROVED): ")
+        assert weak.startswith("eps-1, ")
+        assert strong.endswith(unit)
+        assert answer["silent"] == [f"k {SCRIPT}"]  # it has no ε
+        assert answer["picture"][1]["viewBox"].startswith("0 0 500 ")
+    assert ask("/api/trade/picture?measure=none").status_code == 422
+    assert ask("/api/trade/picture?measure=2&width=9").json()["error"].endswith(" width.")
+
+
+def mark_labels(tree):
+    """What the marks of a picture say of themselves."""
+    _, attributes, *children = tree
+    own = [attributes["aria-label"]] if attributes.get("class") == "mark" else []
+    return own + [
+        label for each in children if isinstance(each, list) for label in mark_labels(each)
+    ]
 
 
 def test_the_weights_of_sources_in_words_and_numbers():
@@ -227,20 +245,16 @@ def test_the_weights_of_sources_in_words_and_numbers():
         known["sources"]
         == "Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."
     )
-    assert [found["order"] for found in known["source_weights"]] == [3, 1]
-    (longest, _) = known["source_weights"]
-    assert [source["name"] for source in longest["weights"]] == ["reviews", "talk", "wiki"]
-    wiki = {
-        "name": "wiki",
-        "weight": 0.06,
-        "ends": [0.052, 0.068],
-        "shown": "6% ± 1",
-        "clear": True,
-    }
-    assert longest["weights"][2] == wiki
-    assert [source["clear"] for source in hidden["source_weights"][0]["weights"]] == [False, False]
+    pictures = [ask(f"/api/card/pictures?release={at}").json() for at in range(3)]
+    assert mark_labels(pictures[0]["sources"])[:3] == [
+        "reviews, order 3: 60% ± 1.",
+        "talk, order 3: 34% ± 1.",
+        "wiki, order 3: 6% ± 1.",
+    ]
+    assert "'bar blue'" not in str(pictures[1]["sources"])  # hollow: it may be noise
+    assert "sources" not in pictures[2]
     assert hidden["sources"] == "Too noisy to say which public text your people write like."
-    assert (one["sources"], one["source_weights"]) == (None, [])
+    assert one["sources"] is None
     assert not any("source" in fact for fact in known["facts"])
 
 
@@ -251,6 +265,11 @@ def test_plan(ask):
     assert told == ask("/api/plan", PLAN).json()
     assert told != ask("/api/plan", {**PLAN, "draw": 1}).json()
     assert told["warnings"] == []
+    picture = {"points": [{"epsilon": 1, "kls": [0.2, 0.4]}, {"epsilon": 2, "kls": [0.1]}]}
+    drawn = ask("/api/plan/picture", {**picture, "public_kl": 1.5, "width": 400}).json()["picture"]
+    assert mark_labels(drawn) == ["ε = 1: KL about 0.3, 0.2 to 0.4.", "ε = 2: KL about 0.1."]
+    for wrong in ({"public_kl": -1}, {"public_kl": 1, "width": 9}, {"public_kl": 1, "points": []}):
+        assert ask("/api/plan/picture", {**picture, **wrong}).status_code == 422
     (weak,) = ask("/api/plan", {**PLAN, "delta": 1e-3}).json()["warnings"]
     assert weak.startswith("Weak: δ = 0.001 allows everything about ")
     assert simulation.UNITS == UNITS
@@ -383,7 +402,7 @@ def test_the_page_loads_only_from_itself(ask):
 
 def test_a_failure_inside_is_one_sentence(monkeypatch):
     ask = make_client(entry=AccessPolicy())
-    monkeypatch.setattr("bayesgram.web.panels.brief", lambda _: 1 / 0)
+    monkeypatch.setattr("bayesgram.web.panels.summarize_release", lambda _: 1 / 0)
     answer = ask("/api/about")
     assert (answer.status_code, answer.json()) == (
         500,

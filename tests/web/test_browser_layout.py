@@ -135,8 +135,8 @@ def test_colours_are_those_of_the_label(opened, many_address):
         "rgb(138, 143, 152)",
     ]
     page.goto(f"{many_address}#browse?release=made-none")
-    playwright.expect(page.locator("#ngrams tbody circle.mute").first).to_be_visible()
-    assert page.locator("#ngrams tbody circle.good").count() == 0
+    playwright.expect(page.locator("#ngrams tbody circle.NONE").first).to_be_visible()
+    assert page.locator("#ngrams tbody circle.PROVED").count() == 0
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -206,8 +206,8 @@ CHANGE = {
 def test_a_phone_shows_what_changed_without_scrolling(opened):
     page = opened("keyboard", width=390)
     answer = {
-        "told": "1 changed.",
-        "read": "How to read it.",
+        "summary": "1 changed.",
+        "how_to_read": "How to read it.",
         "notes": [],
         "tables": {"Rose": [], "Fell": [CHANGE]},
     }

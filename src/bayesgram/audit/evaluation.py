@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Integers
+from bayesgram.charts import printable
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.segments import ALL
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.releases.release import Release
 from bayesgram.reports.report import Score
-from bayesgram.reports.views import printable
 from bayesgram.text.ngrams import distinct_orders
 
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"

@@ -8,18 +8,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any
+from typing import Literal
 
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.audit.text_evaluation import EvaluatedModel, ModelFamily, group_families
-from bayesgram.charts import LINES, spread_out
+from bayesgram.charts import (
+    SERIES,
+    Axis,
+    Drawing,
+    Key,
+    Reference,
+    Series,
+    add_title,
+    legend,
+    linear_ticks,
+    log_ticks,
+    plot_xy,
+    side_by_side,
+    stack,
+)
 from bayesgram.errors import Argument, UsageError
 
-WIDTH = 270  # of a panel, in pixels
-HEIGHT = 280
-LABEL_HEIGHT = 13  # pixels
+PANEL_WIDTH = 330.0  # pixels
+PANEL_HEIGHT = 280.0
 NAME_ROOM = 0.3  # of the axis, left of the smallest ε: for the names of models without one
-GREY = "#6d737c"
 
 
 @dataclass(frozen=True)
@@ -36,19 +48,24 @@ class ChartMeasure:
         quality = model.quality if self.text is None else model.quality.by_text[self.text]
         return float(getattr(quality, self.field))
 
-    def to_axis(self, value: float) -> float:
-        """Return a value as its axis has it."""
-        return math.log(value) if self.log else value
-
-    def from_axis(self, place: float) -> float:
-        """Return the value at a place of its axis."""
-        return math.exp(place) if self.log else place
-
-    def domain(self, models: Sequence[EvaluatedModel]) -> list[float]:
-        """Return the ends of the axis: a little more than the values need, room for a name."""
-        scaled = [self.to_axis(self.value(model)) for model in models]
+    def axis(self, models: Sequence[EvaluatedModel]) -> Axis:
+        """Return an axis that holds a little more than the values, with room for a name."""
+        values = [self.value(model) for model in models]
+        scaled = [math.log(value) for value in values] if self.log else values
         margin = max(max(scaled) - min(scaled), 0.02 if self.log else 0.002) * 0.08
-        return [self.from_axis(end) for end in (min(scaled) - margin, max(scaled) + 1.6 * margin)]
+        low = min(scaled) - margin
+        high = max(scaled) + 1.6 * margin
+        if not self.log:
+            return Axis.linear(low, high, self.title, format_tick=_format_share)
+        ends = [math.exp(low), math.exp(high)]
+        ticks = log_ticks(ends[0], ends[1])
+        if len(ticks) < 3:  # a narrow range
+            ticks = linear_ticks(ends[0], ends[1])
+        return Axis.log(ends, self.title, margin=1, ticks=ticks)
+
+
+def _format_share(share: float) -> str:
+    return f"{100 * share:.3g}%"
 
 
 MEASURES = (
@@ -58,7 +75,7 @@ MEASURES = (
 )
 
 
-def draw_quality_over_epsilon(models: Sequence[EvaluatedModel], *, same_words: bool) -> Any:  # noqa: ANN401 - an Altair chart
+def draw_quality_over_epsilon(models: Sequence[EvaluatedModel], *, same_words: bool) -> Drawing:
     """Draw three panels side by side: perplexity, first suggestions right, keystrokes saved.
 
     Args:
@@ -66,10 +83,8 @@ def draw_quality_over_epsilon(models: Sequence[EvaluatedModel], *, same_words: b
         same_words: Whether all models know the same words, so that perplexities compare.
 
     Returns:
-        An Altair chart, with a row of panels for each text.
+        A drawing with a row of panels for each text.
     """
-    import altair as alt  # noqa: PLC0415 - 0.5 s
-
     families = group_families(models)
     if not families:
         raise UsageError(
@@ -81,37 +96,18 @@ def draw_quality_over_epsilon(models: Sequence[EvaluatedModel], *, same_words: b
         _legend_note(models),
         f"{DISCLOSURE[:1].upper()}{DISCLOSURE[1:]}.",
     ]
-    texts = [part.name for part in models[0].quality.by_text]
-    drawn = [
-        _row(models, families, [replace(measure, text=at) for measure in MEASURES], name)
-        for at, name in enumerate(texts)
+    rows = []
+    for text, part in enumerate(models[0].quality.by_text):
+        measures = [replace(measure, text=text) for measure in MEASURES]
+        row = side_by_side([_panel(measure, models, families) for measure in measures])
+        rows.append(add_title(row, part.name) if part.name else row)
+    panels = stack(rows, 28)
+    keys = [
+        Key(family.label, SERIES[nth % len(SERIES)], _look(family))
+        for nth, family in enumerate(families)
     ]
-    subtitle = [note for note in notes if note]
-    title = alt.Title(
-        "Language models on held-out text",
-        subtitle=subtitle,
-        anchor="start",
-        offset=12,
-        subtitleColor="#555",
-    )
-    return (
-        alt.vconcat(*drawn, spacing=28, title=title)
-        .configure_view(stroke=None)
-        .configure_axis(titleFontWeight="normal")
-        .configure_legend(orient="bottom", direction="vertical", labelLimit=420, title=None)
-    )
-
-
-def _row(
-    models: Sequence[EvaluatedModel],
-    families: Sequence[ModelFamily],
-    measures: Sequence[ChartMeasure],
-    name: str,
-) -> Any:  # noqa: ANN401
-    import altair as alt  # noqa: PLC0415
-
-    panels = alt.hconcat(*(_panel(measure, models, families) for measure in measures), spacing=28)
-    return panels.properties(title=alt.Title(name, anchor="start", fontSize=12)) if name else panels
+    drawing = stack([panels, legend(keys, panels.width)])
+    return add_title(drawing, "Language models on held-out text", notes)
 
 
 def _words_note(models: Sequence[EvaluatedModel], *, same_words: bool) -> str:
@@ -138,122 +134,55 @@ def _legend_note(models: Sequence[EvaluatedModel]) -> str:
     return " ".join(meaning for meaning, there in meanings.items() if there)
 
 
+def _look(family: ModelFamily) -> Literal["line", "dashed"]:
+    return "line" if family.guarantee == "PROVED" else "dashed"
+
+
 def _panel(
     measure: ChartMeasure, models: Sequence[EvaluatedModel], families: Sequence[ModelFamily]
-) -> Any:  # noqa: ANN401
-    import altair as alt  # noqa: PLC0415
-
-    domain = measure.domain(models)
-    scale = alt.Scale(type="log" if measure.log else "linear", domain=domain, nice=False)
-    ticks = alt.Axis(format="~g" if measure.log else ".3~p", tickCount=6, gridOpacity=0.5)
-    y = alt.Y("value:Q", title=measure.title, scale=scale, axis=ticks)
-    epsilons = sorted(
-        {
-            member.claim.epsilon
-            for family in families
+) -> Drawing:
+    """Draw one measure over ε; models without ε are dotted lines across, with their names."""
+    epsilons = sorted({_epsilon(member) for family in families for member in family.members})
+    series: list[Series] = []
+    for nth, family in enumerate(families):
+        colour = SERIES[nth % len(SERIES)]
+        series.append(_mean_line(measure, family, colour))
+        series += [
+            Series(
+                [_epsilon(member)],
+                [measure.value(member)],
+                colour=colour,
+                look="none",
+                dots="ring" if member.claim.grade else "dot",
+                descriptions=[f"{member.name}: {measure.value(member):.4g}"],
+            )
             for member in family.members
-            if member.claim.epsilon
-        }
+        ]
+    without = [model for model in models if model.claim.epsilon is None]
+    return plot_xy(
+        series,
+        Axis.log(_epsilon_axis_ends(epsilons), "ε", margin=1, ticks=epsilons),
+        measure.axis(models),
+        label=measure.title,
+        width=PANEL_WIDTH,
+        height=PANEL_HEIGHT,
+        references=[
+            Reference(measure.value(model), model.name, "start", "dotted") for model in without
+        ],
     )
-    ends = _epsilon_axis_ends(epsilons)
-    x = alt.X(
-        "epsilon:Q",
-        title="ε",
-        scale=alt.Scale(type="log", domain=ends, nice=False),
-        axis=alt.Axis(values=epsilons, format="~g", labelOverlap="greedy", grid=False),
-    )
-    colours = [LINES[at % len(LINES)] for at in range(len(families))]
-    colour = alt.Color(
-        "line:N", scale=alt.Scale(domain=[family.label for family in families], range=colours)
-    )
-    lines, dots = (
-        alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y, color=colour)
-        for values in (_means(measure, families), _points(measure, families))
-    )
-    rules, names = _lines_across(measure, models, domain, ends[0], y)
-    layers = [
-        *rules,
-        lines.transform_filter("datum.proved").mark_line(strokeWidth=2),
-        lines.transform_filter("!datum.proved").mark_line(strokeWidth=2, strokeDash=[5, 3]),
-        dots.transform_filter("!datum.graded").mark_point(filled=True, size=46, opacity=1),
-        dots.transform_filter("datum.graded").mark_point(
-            size=46, fill="white", strokeWidth=2, opacity=1
-        ),
-        *names,  # last, so that no line runs through them
-    ]
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
-def _lines_across(
-    measure: ChartMeasure,
-    models: Sequence[EvaluatedModel],
-    domain: Sequence[float],
-    left: float,
-    y: Any,  # noqa: ANN401
-) -> tuple[list[Any], list[Any]]:
-    """Draw models without ε: a dotted line each, with its name above the left end.
-
-    Names move where two would overlap.
-    """
-    import altair as alt  # noqa: PLC0415
-
-    without = sorted((model for model in models if model.claim.epsilon is None), key=measure.value)
-    low, high = map(measure.to_axis, domain)
-    heights = [
-        (measure.to_axis(measure.value(model)) - low) / (high - low) * HEIGHT for model in without
-    ]
-    places = spread_out([height + LABEL_HEIGHT * 0.6 for height in heights], LABEL_HEIGHT, HEIGHT)
-    named = [
-        {
-            "text": model.name,
-            "value": measure.from_axis(low + place / HEIGHT * (high - low)),
-            "epsilon": left,
-        }
-        for model, place in zip(without, places, strict=True)
-    ]
-    if not without:
-        return [], []
-    values = [{"value": measure.value(model)} for model in without]
-    rules = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_rule(strokeDash=[2, 3], color=GREY)
-        .encode(y=y)
-    )
-    names = alt.Chart(alt.InlineData(values=named)).encode(x="epsilon:Q", y=y, text="text:N")
-    how: dict[str, Any] = {"align": "left", "dx": 3, "fontSize": 10.5}
-    behind = names.mark_text(**how, color="white", stroke="white", strokeWidth=4)
-    return [rules], [behind, names.mark_text(**how, color=GREY)]
+def _epsilon(model: EvaluatedModel) -> float:
+    return model.claim.epsilon or 0.0
 
 
-def _points(measure: ChartMeasure, families: Sequence[ModelFamily]) -> list[dict[str, Any]]:
-    """Every model."""
-    return [
-        {
-            "line": family.label,
-            "epsilon": member.claim.epsilon,
-            "value": measure.value(member),
-            "graded": bool(member.claim.grade),
-        }
-        for family in families
-        for member in family.members
-    ]
-
-
-def _means(measure: ChartMeasure, families: Sequence[ModelFamily]) -> list[dict[str, Any]]:
+def _mean_line(measure: ChartMeasure, family: ModelFamily, colour: str) -> Series:
     """What a line goes through: of several models of one family and ε, the mean."""
-    values = []
-    for family in families:
-        proved = family.guarantee == "PROVED"
-        for epsilon in dict.fromkeys(member.claim.epsilon for member in family.members):
-            value = mean(
-                measure.value(member)
-                for member in family.members
-                if member.claim.epsilon == epsilon
-            )
-            values.append(
-                {"line": family.label, "epsilon": epsilon, "value": value, "proved": proved}
-            )
-    return values
+    values: dict[float, list[float]] = {}
+    for member in family.members:
+        values.setdefault(_epsilon(member), []).append(measure.value(member))
+    means = [mean(group) for group in values.values()]
+    return Series(list(values), means, family.label, colour, _look(family), dots="none")
 
 
 def _epsilon_axis_ends(epsilons: Sequence[float]) -> list[float]:

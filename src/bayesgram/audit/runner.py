@@ -8,6 +8,7 @@ data without noise. `load_attacks` reads such a folder for a report.
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,16 @@ from bayesgram.audit.findings import (
     claimed_budget,
 )
 from bayesgram.audit.likelihood_ratio import likelihood_ratio_attack
-from bayesgram.charts import COLOURS
+from bayesgram.charts import Drawing, Series, add_title, printable
 from bayesgram.charts import save as save_chart
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
-from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.privacy.budget import MAX_EPSILON, Budget
-from bayesgram.reports.drawings import Trace
-from bayesgram.reports.report import Attacks
-from bayesgram.reports.views import printable
+from bayesgram.reports.pictures import draw_attack_curves
+from bayesgram.reports.report import AuditSummary
 
 # --- Running ---
 
@@ -97,7 +97,7 @@ def run_audit(
 
 
 def check_audit(
-    mechanism: Mechanism,
+    mechanism: CountsMechanism,
     budget: Budget | None,
     attacks: Sequence[Attack],
     *,
@@ -152,7 +152,7 @@ def parse_attacks(text: str | None) -> tuple[Attack, ...]:
 
 CLAIM_LINE = "the claim: nothing may lie below"
 IDEAL_LINE = "Gaussian noise made for the claim"
-ATTACK_COLOURS = ["#b3475b", "#2a62b8"]  # none of those that stand for a guarantee
+ATTACK_COLOURS = ("red", "blue")  # none of those that stand for a guarantee
 
 
 def allowed_misses(false_alarms: Floats, epsilon: float, delta: float) -> Floats:
@@ -177,72 +177,37 @@ def ideal_trade_off(epsilon: float, delta: float) -> TradeOffCurve:
     return TradeOffCurve.from_gaussian(1 / get_sigma_gaussian(epsilon, delta))
 
 
-def draw_trade_off(audit: Audit) -> Any:  # noqa: ANN401 - an Altair chart
+def draw_trade_off(audit: Audit) -> Drawing:
     """Draw false alarms against misses, for the strongest attacks and for what the claim allows.
 
     The diagonal is blind guessing; an attack through the corner at 0 knows everything.
     """
-    import altair as alt  # noqa: PLC0415 - 0.5 s
-
-    lines = _trade_off_lines(audit)
-    colours = [*ATTACK_COLOURS[: len(audit.findings_to_draw)], "#333333", COLOURS["PROVED"]]
-    legend = alt.Legend(orient="bottom", direction="vertical", labelLimit=420)
-    colour = alt.Color(
-        "line:N", title=None, scale=alt.Scale(domain=list(lines), range=colours), legend=legend
-    )
-    base = alt.Chart(alt.InlineData(values=_trade_off_points(lines))).encode(
-        x=alt.X(
-            "alarms:Q",
-            title="false alarms: says “in” of a user who is not",
-            scale=alt.Scale(domain=[0, 1]),
-        ),
-        y=alt.Y(
-            "misses:Q",
-            title="misses: says “out” of a user who is in",
-            scale=alt.Scale(domain=[0, 1]),
-        ),
-    )
-    forbidden = base.transform_filter(alt.datum.line == CLAIM_LINE).mark_area(
-        color="#b3475b", opacity=0.08
-    )
-    # No order for the area: it would be cut into pieces.
-    drawn = base.encode(color=colour, order="at:Q")
-    solid = drawn.transform_filter(alt.datum.line != IDEAL_LINE).mark_line(strokeWidth=2, clip=True)
-    dashed = drawn.transform_filter(alt.datum.line == IDEAL_LINE).mark_line(
-        strokeWidth=2, strokeDash=[5, 4]
-    )
-    title = alt.Title(
-        "What an attacker gets, and what the claim allows",
-        subtitle=[audit.mechanism, audit.verdict],
-    )
-    return (
-        (forbidden + solid + dashed)
-        .properties(width=520, height=400, title=title)
-        .configure_view(stroke=None)
-    )
-
-
-def _trade_off_lines(audit: Audit) -> dict[str, TradeOffCurve]:
     epsilon = audit.epsilon or 0.0
     delta = audit.delta or 0.0
-    false_alarms = np.linspace(0, 1, 201)
-    lines = {
-        f"{finding.attack}, {finding.neighbour}": finding.curve
-        for finding in audit.findings_to_draw
+    curves = [
+        _trade_off_series(f"{finding.attack}, {finding.neighbour}", finding.curve, colour)
+        for finding, colour in zip(audit.findings_to_draw, ATTACK_COLOURS, strict=False)
         if finding.curve
-    }
-    lines[CLAIM_LINE] = TradeOffCurve(
-        false_alarms.tolist(), allowed_misses(false_alarms, epsilon, delta).tolist()
-    )
-    return lines | ({IDEAL_LINE: ideal_trade_off(epsilon, delta)} if delta else {})
-
-
-def _trade_off_points(lines: dict[str, TradeOffCurve]) -> list[dict[str, Any]]:
-    return [
-        {"line": name, "alarms": x, "misses": y, "at": at}
-        for name, curve in lines.items()
-        for at, (x, y) in enumerate(zip(curve.false_alarms, curve.misses, strict=True))
     ]
+    claim = _claimed_limit(epsilon, delta)
+    curves.append(claim)
+    if delta:
+        ideal = _trade_off_series(IDEAL_LINE, ideal_trade_off(epsilon, delta), "PROVED")
+        curves.append(replace(ideal, look="dashed"))
+    drawing = draw_attack_curves(curves, forbidden=replace(claim, colour="red"))
+    title = "What an attacker gets, and what the claim allows"
+    return add_title(drawing, title, [audit.mechanism, audit.verdict])
+
+
+def _trade_off_series(name: str, curve: TradeOffCurve, colour: str) -> Series:
+    return Series(curve.false_alarms, curve.misses, name, colour, dots="none")
+
+
+def _claimed_limit(epsilon: float, delta: float) -> Series:
+    """Return the edge of what a claim allows."""
+    false_alarms = np.linspace(0, 1, 201)
+    misses = allowed_misses(false_alarms, epsilon, delta)
+    return Series(false_alarms.tolist(), misses.tolist(), CLAIM_LINE, "ink", dots="none")
 
 
 # --- The folder of an audit ---
@@ -250,7 +215,6 @@ def _trade_off_points(lines: dict[str, TradeOffCurve]) -> list[dict[str, Any]]:
 FORMAT = 1
 AUDIT_FILE = "audit.json"
 CONTENTS = (AUDIT_FILE, "trade-off.svg", "trade-off.png")
-TRACE_COLOURS = ("bad", "half")  # the report's names of colours
 REPORTED_FIELDS = ("attack", "neighbour", "caught", "sentence")
 
 
@@ -265,7 +229,7 @@ def save_audit(audit: Audit, path: Path, *, force: bool = False) -> None:
             save_chart(draw_trade_off(audit), folder / "trade-off")
 
 
-def load_attacks(path: Path) -> Attacks:
+def load_attacks(path: Path) -> AuditSummary:
     """Read what a report shows of an audit folder.
 
     Raises:
@@ -281,7 +245,7 @@ def load_attacks(path: Path) -> Attacks:
     try:
         document = read_json(file)
         check_format(path, "an audit", document["format"], FORMAT)
-        return Attacks(
+        return AuditSummary(
             name=printable(str(path)),
             mechanism=str(document["mechanism"]),
             guarantee=str(document["guarantee"]),
@@ -293,7 +257,7 @@ def load_attacks(path: Path) -> Attacks:
                 {field: finding[field] for field in REPORTED_FIELDS}
                 for finding in document["findings"]
             ],
-            traces=_parse_traces(document),
+            curves=_parse_curves(document),
         )
     except UsageError:
         raise
@@ -310,25 +274,23 @@ def _parse_claimed(value: object, largest: float) -> float | None:
     return float(value)
 
 
-def _parse_trace(name: str, curve: dict[str, Any], colour: str) -> Trace:
+def _parse_curve(name: str, curve: dict[str, Any], colour: str) -> Series:
     false_alarms = list(map(float, curve["false_alarms"]))
     misses = list(map(float, curve["misses"]))
     if len(false_alarms) != len(misses) or not all(
         0 <= rate <= 1 for rate in false_alarms + misses
     ):
         raise ValueError("not a trade-off")
-    return Trace(name, false_alarms, misses, colour)
+    return Series(false_alarms, misses, name, colour, dots="none")
 
 
-def _parse_traces(document: dict[str, Any]) -> list[Trace]:
+def _parse_curves(document: dict[str, Any]) -> list[Series]:
     """Return the curves that the audit saved, and the edge of what its claim allows."""
-    curves = document["trade_offs"].items()
-    traces = [
-        _parse_trace(name, curve, colour)
-        for (name, curve), colour in zip(curves, TRACE_COLOURS, strict=False)
+    saved = document["trade_offs"].items()
+    curves = [
+        _parse_curve(name, curve, colour)
+        for (name, curve), colour in zip(saved, ATTACK_COLOURS, strict=False)
     ]
-    if not traces or document["epsilon"] is None:
+    if not curves or document["epsilon"] is None:
         return []
-    false_alarms = np.linspace(0, 1, 201)
-    allowed = allowed_misses(false_alarms, float(document["epsilon"]), float(document["delta"]))
-    return [*traces, Trace(CLAIM_LINE, false_alarms.tolist(), allowed.tolist(), "ink")]
+    return [*curves, _claimed_limit(float(document["epsilon"]), float(document["delta"]))]

@@ -387,7 +387,8 @@ def load_tokenizer(name: str | None, *, keep_case: bool | None = None) -> "Token
             raise UsageError.for_argument(
                 "tokenizer",
                 "file",
-                "the file itself says whether case matters; leave --keep-case and --lower-case out.",
+                "the file itself says whether case matters; leave --keep-case and --lower-case"
+                " out.",
             )
         return Tokenizer.from_file(name.removeprefix(FILE_PREFIX))
     # An unknown name is refused by `Tokenizer` itself.

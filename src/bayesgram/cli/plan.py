@@ -168,7 +168,7 @@ def plan(
     if plot is not None:
         from bayesgram.reports import pictures
 
-        plots.save_plot(lambda: pictures.planned(simulated), plot, force=force)
+        plots.save_plot(lambda: pictures.draw_plan(simulated), plot, force=force)
     if json:
         console.print_json(simulated.to_json())
     else:

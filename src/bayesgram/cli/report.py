@@ -90,7 +90,7 @@ def report(
     from bayesgram.releases.provenance import weakest_label
     from bayesgram.releases.release import Release
     from bayesgram.reports.explanation import CuratorStatements
-    from bayesgram.reports.report import page
+    from bayesgram.reports.report import render_report
     from bayesgram.reports.views import ReleaseView
 
     audits = audit or []
@@ -120,7 +120,7 @@ def report(
         comparison = compare(
             *(release for _, release in loaded), names=[name for name, _ in loaded]
         )
-    document = page(
+    document = render_report(
         release_views,
         private_part,
         discovery_views,

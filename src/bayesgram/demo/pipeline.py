@@ -32,11 +32,12 @@ from bayesgram.comparison.comparison import Comparison, compare, comparison_json
 from bayesgram.errors import check_int
 from bayesgram.io import read_records
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.mechanisms.base import Mechanism, release
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.paper.algorithm_1 import Paper, paper_bounds
 from bayesgram.paper.algorithm_2 import Grid, TunedPaper
 from bayesgram.paper.k_anonymity import KAnonymity
@@ -98,6 +99,7 @@ CONTENTS = (
     *SOURCES.values(),
     "messages",
     "vocab.parquet",
+    "vocab.parquet.rows",  # hashes of public rows, which `Vocabulary.save` writes beside it
     "counts",
     "found",
     "releases",
@@ -390,7 +392,7 @@ def _replace_some(batch: pa.RecordBatch, phrase: str, share: float) -> pa.Record
 # --- Step 5: every mechanism ---
 
 
-def compared_mechanisms(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
+def compared_mechanisms(users: int) -> Iterator[tuple[str, CountsMechanism, Budget | None]]:
     """Yield every mechanism with its name and budget.
 
     The paper's bounds follow the round number of users, which is public here.
@@ -516,10 +518,14 @@ def _draw_charts(folder: Path, results: DemoResults, population: Population) -> 
     setting = f"{population.users:,} made-up users, {VOCABULARY_SIZE:,} trigrams, δ = {DELTA:g}"
     shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
     drawn = {
-        "comparison": pictures.comparison(results.rows, subtitle=setting),
-        "moved": pictures.moved(results.lifted, results.lowered, subtitle=shown),
-        "norms": pictures.norms(results.norms, subtitle=shown),
-        "sources": pictures.sources(results.source_weights, subtitle=shown),
+        "comparison": pictures.draw_comparison(results.rows, subtitle=setting),
+        "moved": pictures.draw_moved(
+            [change.mark() for change in results.lifted],
+            [change.mark() for change in results.lowered],
+            subtitle=shown,
+        ),
+        "norms": pictures.draw_norms_file(results.norms, subtitle=shown),
+        "sources": pictures.draw_sources_file(results.source_weights, subtitle=shown),
         "weeks": pictures.draw_changes(results.followed.weeks),
     }
     discovered = results.found
@@ -527,7 +533,7 @@ def _draw_charts(folder: Path, results: DemoResults, population: Population) -> 
         subtitle = (
             f"{len(discovered.ngrams):,} n-grams, {discovered.claim}, T = {discovered.level:.1f}"
         )
-        drawn["found"] = pictures.found(
+        drawn["found"] = pictures.draw_discoveries(
             discovered.ngrams, discovered.level, discovered.deviation, subtitle=subtitle
         )
     for name, chart in drawn.items():

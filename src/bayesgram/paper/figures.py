@@ -8,10 +8,10 @@ statement against the rows.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from bayesgram.audit.attacks import NoisyCounts, win_rates
-from bayesgram.mechanisms.base import Mechanism, Randomness
+from bayesgram.charts import Drawing, Series, format_number, format_thousands
+from bayesgram.mechanisms.base import CountsMechanism, Randomness
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import AsPrinted, Paper, paper_bounds
@@ -35,9 +35,10 @@ from bayesgram.paper.harness import (
     ResultRow,
 )
 from bayesgram.paper.line_charts import (
+    COLOURS,
     LINE_NOTE,
-    Axis,
     Panel,
+    PanelAxis,
     add_title,
     describe_users,
     draw_dots,
@@ -66,9 +67,9 @@ def figure_1_rows(run: ExperimentRun) -> list[ResultRow]:
         return run.make_bench(run.data).run(epsilons, FIGURE_1_METHODS)
 
 
-def draw_figure_1(rows: Sequence[ResultRow], setting: str) -> Any:  # noqa: ANN401
+def draw_figure_1(rows: Sequence[ResultRow], setting: str) -> Drawing:
     """Draw lines over ε."""
-    panel = Panel(rows, Axis("epsilon", "ε (log scale)"), KL_TITLE, width=460)
+    panel = Panel(rows, PanelAxis("epsilon", "ε (log scale)"), KL_TITLE, width=460)
     return add_title(panel.draw(), "KL against ε", setting, LINE_NOTE)
 
 
@@ -156,7 +157,7 @@ def figure_2_rows(run: ExperimentRun) -> list[ResultRow]:
     return rows
 
 
-def _draw_two_panels(rows: Sequence[ResultRow], axis: Axis) -> Any:  # noqa: ANN401
+def _draw_two_panels(rows: Sequence[ResultRow], axis: PanelAxis) -> Drawing:
     """Draw, as in the paper, Bayesian and public on the left, Laplace on the right.
 
     Here both have the same vertical scale.
@@ -170,9 +171,9 @@ def _draw_two_panels(rows: Sequence[ResultRow], axis: Axis) -> Any:  # noqa: ANN
     )
 
 
-def draw_figure_2(rows: Sequence[ResultRow], setting: str) -> Any:  # noqa: ANN401
+def draw_figure_2(rows: Sequence[ResultRow], setting: str) -> Drawing:
     """Draw lines over the number of users."""
-    panels = _draw_two_panels(rows, Axis("users", "users (log scale)", "~s"))
+    panels = _draw_two_panels(rows, PanelAxis("users", "users (log scale)", format_thousands))
     title = f"KL against the number of users, ε = {SMALL_EPSILON:g}"
     return add_title(panels, title, setting, LINE_NOTE)
 
@@ -248,9 +249,9 @@ def figure_3_rows(run: ExperimentRun) -> list[ResultRow]:
     return rows
 
 
-def draw_figure_3(rows: Sequence[ResultRow], setting: str) -> Any:  # noqa: ANN401
+def draw_figure_3(rows: Sequence[ResultRow], setting: str) -> Drawing:
     """Draw lines over the size of the vocabulary."""
-    axis = Axis("vocabulary_size", "n-grams in the vocabulary (log scale)", "~s")
+    axis = PanelAxis("vocabulary_size", "n-grams in the vocabulary (log scale)", format_thousands)
     title = f"KL against the size of the vocabulary, ε = {SMALL_EPSILON:g}"
     return add_title(_draw_two_panels(rows, axis), title, setting, LINE_NOTE)
 
@@ -328,10 +329,10 @@ def figure_4_rows(run: ExperimentRun) -> list[ResultRow]:
     return rows
 
 
-def draw_figure_4(rows: Sequence[ResultRow], setting: str) -> Any:  # noqa: ANN401
+def draw_figure_4(rows: Sequence[ResultRow], setting: str) -> Drawing:
     """Draw lines over the noise."""
-    axis = Axis(
-        "public_noise", "scale of the Laplace noise on the public counts (log scale)", ",.2~f"
+    axis = PanelAxis(
+        "public_noise", "scale of the Laplace noise on the public counts (log scale)", format_number
     )
     panel = Panel(rows, axis, KL_TITLE, width=460)
     title = f"KL against noise in the public counts, ε = {SMALL_EPSILON:g}"
@@ -405,15 +406,19 @@ def figure_5_rows(run: ExperimentRun) -> list[ResultRow]:
         ]
 
 
-def draw_figure_5(rows: Sequence[ResultRow], setting: str) -> Any:  # noqa: ANN401
+def draw_figure_5(rows: Sequence[ResultRow], setting: str) -> Drawing:
     """Draw K on the left, ε on the right, with the same vertical scale."""
     domain = log_domain(rows)
     over_k = [row for row in rows if row.k is not None]
     over_epsilon = [row for row in rows if row.k is None]
     panels = side_by_side(
-        Panel(over_k, Axis("k", "K (log scale)"), KL_TITLE_OF_PANELS, domain, width=270),
+        Panel(over_k, PanelAxis("k", "K (log scale)"), KL_TITLE_OF_PANELS, domain, width=270),
         Panel(
-            over_epsilon, Axis("epsilon", "ε (log scale)"), KL_TITLE_OF_PANELS, domain, width=330
+            over_epsilon,
+            PanelAxis("epsilon", "ε (log scale)"),
+            KL_TITLE_OF_PANELS,
+            domain,
+            width=330,
         ),
     )
     title = "k-anonymity beside differential privacy"
@@ -480,7 +485,7 @@ def figure_6_rows(run: ExperimentRun) -> list[ResultRow]:
         best = run.make_bench(data).run([TUNED_AT_EPSILON], [Method.PAPER_BEST])[0]
     slope = best.slope or 0.0
     rho = best.rho or 0.0
-    attacked: list[tuple[Method, Mechanism]] = [
+    attacked: list[tuple[Method, CountsMechanism]] = [
         (Method.AS_PRINTED, AsPrinted(max_count, max_total, slope, rho)),
         (Method.COROLLARY, Paper(max_count, max_total, slope, rho)),
         (Method.LAPLACE, Laplace(max_total)),
@@ -495,14 +500,14 @@ def figure_6_rows(run: ExperimentRun) -> list[ResultRow]:
 
 def _posterior_clip_norm(run: ExperimentRun, data: ExperimentData) -> float:
     """Return the Λ that the posterior mechanism chooses at ε = 0.1."""
-    chance = Randomness.make(run.seeds[0])
+    randomness = Randomness.from_seed(run.seeds[0])
     budget = Budget(TUNED_AT_EPSILON, run.delta)
-    _, details = Posterior().measure(data.counts, data.vocabulary, budget, chance)
+    _, details = Posterior().measure(data.counts, data.vocabulary, budget, randomness)
     return float(details["clip_norm_used"])
 
 
 def _attack_rows(
-    run: ExperimentRun, data: ExperimentData, method: Method, mechanism: Mechanism
+    run: ExperimentRun, data: ExperimentData, method: Method, mechanism: CountsMechanism
 ) -> Iterator[ResultRow]:
     """Yield the result of the attack at each ε."""
     epsilons = run.choose_grid(ATTACKED_EPSILONS, QUICK_ATTACKED_EPSILONS)
@@ -530,29 +535,33 @@ def _attack_rows(
         yield replace(row, low=result.low, high=result.high, ceiling=result.ceiling)
 
 
-def draw_figure_6(rows: Sequence[ResultRow], setting: str) -> Any:  # noqa: ANN401
+def draw_figure_6(rows: Sequence[ResultRow], setting: str) -> Drawing:
     """Draw win rates over ε, with the ceilings."""
-    import altair as alt  # noqa: PLC0415
-
+    by_method: dict[Method, list[ResultRow]] = {}
+    for row in rows:
+        if row.method != Method.AS_PRINTED:  # its ceiling is Corollary 1's
+            by_method.setdefault(row.method, []).append(row)
+    ceilings = [
+        Series(
+            [row.epsilon or 0.0 for row in group],
+            [row.ceiling or 0.0 for row in group],
+            colour=COLOURS[method],
+            look="dotted",
+            dots="none",
+        )
+        for method, group in by_method.items()
+    ]
     panel = Panel(
         rows,
-        Axis("epsilon", "ε (log scale)"),
+        PanelAxis("epsilon", "ε (log scale)"),
         "how often the attack wins",
         (0.4, 1.0),
         log=False,
         width=460,
+        extra=ceilings,
     )
-    points = [
-        {"x": row.epsilon, "value": row.ceiling, "method": row.method.value}
-        for row in rows
-        if row.method != Method.AS_PRINTED  # the same as Corollary 1's
-    ]
-    ceilings = alt.Chart(alt.InlineData(values=points)).mark_line(
-        strokeDash=[2, 3], strokeWidth=1.5
-    )
-    ceilings = ceilings.encode(x="x:Q", y="value:Q", color="method:N")
     return add_title(
-        panel.draw() + ceilings,
+        panel.draw(),
         "Membership inference against ε: the user with the most counts",
         describe_users(setting, rows[0].users),
         "Band: 95% interval over pairs of outputs."
@@ -667,7 +676,7 @@ def table_1_rows(run: ExperimentRun) -> list[ResultRow]:
         ]
 
 
-def draw_table_1(rows: Sequence[ResultRow], setting: str) -> Any:  # noqa: ANN401
+def draw_table_1(rows: Sequence[ResultRow], setting: str) -> Drawing:
     """Draw a dot for each method."""
     chart = draw_dots(
         rows,

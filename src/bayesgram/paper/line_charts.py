@@ -1,49 +1,48 @@
 """Charts of result rows: one line for each method, labelled where it ends, with a band over seeds.
 
 Colours and dashes belong to methods and are the same in every chart; dashed means chosen by an
-oracle. Drawing functions take rows and return an Altair chart.
+oracle. Drawing functions take rows and return a `charts.Drawing`.
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-from bayesgram.charts import spread_out
+from bayesgram import charts
+from bayesgram.charts import Drawing, Series, format_number, log_ticks
 from bayesgram.paper.harness import Method, ResultRow
 
+# Green and orange are those of the labels PROVED and EMPIRICAL.
 COLOURS = {
-    Method.POSTERIOR: "#1b7f5c",
-    Method.PAPER_TUNED: "#c9760a",
-    Method.PAPER_BEST: "#c9760a",
-    Method.PAPER_RANGE: "#8c3b00",
-    Method.COROLLARY: "#c9760a",
-    Method.AS_PRINTED: "#8c3b00",
-    Method.LAPLACE: "#b3475b",
-    Method.LAPLACE_BEST: "#b3475b",
-    Method.LAPLACE_PUBLIC: "#7a5aa6",
-    Method.LAPLACE_PUBLIC_BEST: "#7a5aa6",
-    Method.PUBLIC: "#6d737c",
-    Method.K_ADD_ONE: "#2f6fb0",
-    Method.K_PUBLIC: "#53a7d8",
-    Method.PRIVATE: "#222222",
+    Method.POSTERIOR: "PROVED",
+    Method.PAPER_TUNED: "EMPIRICAL",
+    Method.PAPER_BEST: "EMPIRICAL",
+    Method.PAPER_RANGE: "rust",
+    Method.COROLLARY: "EMPIRICAL",
+    Method.AS_PRINTED: "rust",
+    Method.LAPLACE: "red",
+    Method.LAPLACE_BEST: "red",
+    Method.LAPLACE_PUBLIC: "purple",
+    Method.LAPLACE_PUBLIC_BEST: "purple",
+    Method.PUBLIC: "NONE",
+    Method.K_ADD_ONE: "blue",
+    Method.K_PUBLIC: "sky",
+    Method.PRIVATE: "ink",
 }
 LINE_NOTE = (
     "Line: median over seeds; band: smallest to largest."
     " Dashed, *: chosen by looking at private data."
 )
 HEIGHT = 380  # of a panel, in pixels
-LABEL_HEIGHT = 15
 
 
 @dataclass(frozen=True)
-class Axis:
-    """The horizontal axis."""
+class PanelAxis:
+    """The horizontal axis of a panel."""
 
     name: str  # of the row's field
     title: str
-    format: str = "~g"  # of d3
+    format_tick: Callable[[float], str] = format_number
 
 
 @dataclass(frozen=True)
@@ -83,128 +82,68 @@ def log_domain(rows: Sequence[ResultRow]) -> tuple[float, float]:
     return min(values) / margin, max(values) * margin * 1.2
 
 
-def log_ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2, 5, 10, … or, over a wide range, 1, 10, 100, …
-
-    >>> log_ticks(0.02, 0.6), log_ticks(0.02, 30)
-    ([0.02, 0.05, 0.1, 0.2, 0.5], [0.1, 1.0, 10.0])
-    """
-    steps = (1, 2, 5) if high / low < 300 else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [float(f"{step}e{power}") for power in powers for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]
-
-
 @dataclass(frozen=True)
 class Panel:
     """One set of axes."""
 
     rows: Sequence[ResultRow]
-    axis: Axis
+    axis: PanelAxis
     y_title: str
     domain: tuple[float, float] | None = None
     log: bool = True
-    width: int = 430
+    width: int = 430  # pixels between the axes
+    extra: Sequence[Series] = ()  # lines without names
 
-    def draw(self) -> Any:  # noqa: ANN401 - Altair's charts share no useful base
-        """Draw bands, lines, points and labels."""
-        import altair as alt  # noqa: PLC0415 - 0.5 s
-
+    def draw(self) -> Drawing:
+        """Draw bands, lines and points; each method's name is at the end of its line."""
         points = line_points(self.rows, self.axis.name)
-        inside = [point for point in points if self._span[0] <= point.value <= self._span[1]]
-        base, seen, names = (
-            alt.Chart(alt.InlineData(values=values)).encode(x=self._x(points))
-            for values in (
-                [asdict(p) for p in points],
-                [asdict(p) for p in inside],
-                self._labels(points),
+        low, high = self.domain or log_domain(self.rows)
+        if self.log:
+            ticks = log_ticks(low, high, most=7)
+            y_axis = charts.Axis.log([low, high], self.y_title, margin=1, ticks=ticks)
+        else:
+            y_axis = charts.Axis.linear(low, high, self.y_title)
+        positions = sorted({point.x for point in points})
+        x_axis = charts.Axis.log(
+            positions, self.axis.title, margin=1, ticks=positions, format_tick=self.axis.format_tick
+        )
+        series = _method_lines(points)
+        names_width = max(charts.text_width(line.name) for line in series)
+        return charts.plot_xy(
+            [*series, *self.extra],
+            x_axis,
+            y_axis,
+            label=self.y_title,
+            width=self.width + names_width + 60,
+            height=HEIGHT,
+            labels="ends",
+        )
+
+
+def _method_lines(points: Sequence[LinePoint]) -> list[Series]:
+    """Return a line for each method, in the colour and dash that it has in every chart."""
+    lines = []
+    for method in Method:
+        ordered = sorted(
+            (point for point in points if point.method == method.value), key=lambda point: point.x
+        )
+        if not ordered:
+            continue
+        lines.append(
+            Series(
+                [point.x for point in ordered],
+                [point.value for point in ordered],
+                method.value,
+                COLOURS[method],
+                "dashed" if method.is_oracle else "line",
+                intervals=[(point.low, point.high) for point in ordered],
+                has_band=True,
+                descriptions=[
+                    f"{method.value}, {point.x:g}: {format_value(point.value)}" for point in ordered
+                ],
             )
         )
-        colour, dash = method_scales()
-        layers = (
-            base.mark_area(opacity=0.18, clip=True).encode(
-                y=self._y("low"), y2="high:Q", color=colour
-            ),
-            base.mark_line(strokeWidth=2, clip=True).encode(
-                y=self._y("value"), color=colour, strokeDash=dash
-            ),
-            seen.mark_point(filled=True, size=36, opacity=1).encode(
-                y=self._y("value"), color=colour
-            ),
-            names.mark_text(align="left", dx=10, fontSize=11.5).encode(
-                y=self._y("place"), text="text:N", color=colour
-            ),
-        )
-        return alt.layer(*layers).properties(width=self.width, height=HEIGHT)
-
-    @property
-    def _span(self) -> tuple[float, float]:
-        return self.domain or log_domain(self.rows)
-
-    def _x(self, points: Sequence[LinePoint]) -> Any:  # noqa: ANN401
-        import altair as alt  # noqa: PLC0415
-
-        ticks = sorted({point.x for point in points})
-        tick_axis = alt.Axis(
-            values=ticks, format=self.axis.format, labelOverlap="greedy", grid=False
-        )
-        return alt.X(
-            "x:Q", title=self.axis.title, scale=alt.Scale(type="log", nice=False), axis=tick_axis
-        )
-
-    def _y(self, field: str) -> Any:  # noqa: ANN401
-        import altair as alt  # noqa: PLC0415
-
-        scale = alt.Scale(type="log" if self.log else "linear", domain=list(self._span), nice=False)
-        ticks = log_ticks(*self._span) if self.log else None
-        axis = alt.Axis(
-            gridOpacity=0.5, format="~g", **({"values": ticks} if ticks else {"tickCount": 6})
-        )
-        return alt.Y(f"{field}:Q", title=self.y_title, scale=scale, axis=axis)
-
-    def _labels(self, points: Sequence[LinePoint]) -> list[dict[str, Any]]:
-        """Return each method's name at the end of its line, moved where two would overlap."""
-        last = {point.method: point for point in sorted(points, key=lambda point: point.x)}
-        right = max(point.x for point in points)
-        ends = sorted(last.values(), key=lambda point: point.value)
-        places = spread_out([self._pixel(point.value) for point in ends], LABEL_HEIGHT, HEIGHT)
-        outside = [
-            f" ↑ {format_value(point.value)}" if point.value > self._span[1] else ""
-            for point in ends
-        ]
-        return [
-            {
-                "method": point.method,
-                "text": point.method + beyond,
-                "x": right,
-                "place": self._value(place),
-            }
-            for point, beyond, place in zip(ends, outside, places, strict=True)
-        ]
-
-    def _pixel(self, value: float) -> float:
-        """Return the height of a value above the bottom."""
-        low, high = (math.log(end) if self.log else end for end in self._span)
-        return min(((math.log(value) if self.log else value) - low) / (high - low), 1.0) * HEIGHT
-
-    def _value(self, pixel: float) -> float:
-        low, high = (math.log(end) if self.log else end for end in self._span)
-        place = low + pixel / HEIGHT * (high - low)
-        return math.exp(place) if self.log else place
-
-
-def method_scales() -> tuple[Any, Any]:
-    """Return the colour and the dash of each method, the same in every chart."""
-    import altair as alt  # noqa: PLC0415
-
-    methods = [method.value for method in Method]
-    colours = alt.Scale(domain=methods, range=[COLOURS[method] for method in Method])
-    dashes = alt.Scale(
-        domain=methods, range=[[5, 3] if method.is_oracle else [1, 0] for method in Method]
-    )
-    return alt.Color("method:N", legend=None, scale=colours), alt.StrokeDash(
-        "method:N", legend=None, scale=dashes
-    )
+    return lines
 
 
 def format_value(value: float) -> str:
@@ -218,18 +157,9 @@ def format_value(value: float) -> str:
     return f"{value:,.0f}" if value < 1_000_000 else f"{value:.0e}".replace("e+", "e")
 
 
-def add_title(chart: Any, title: str, *notes: str) -> Any:  # noqa: ANN401
+def add_title(chart: Drawing, title: str, *notes: str) -> Drawing:
     """Return the chart with its title, its setting and how to read it."""
-    import altair as alt  # noqa: PLC0415
-
-    subtitle = alt.Title(
-        title, subtitle=list(notes), anchor="start", offset=12, subtitleColor="#555"
-    )
-    return (
-        chart.properties(title=subtitle)
-        .configure_view(stroke=None)
-        .configure_axis(titleFontWeight="normal")
-    )
+    return charts.add_title(chart, title, notes)
 
 
 def describe_users(setting: str, users: int) -> str:
@@ -237,14 +167,12 @@ def describe_users(setting: str, users: int) -> str:
     return setting if f" {users:,} users" in setting else f"{setting}; here {users:,} of the users"
 
 
-def side_by_side(*panels: Panel) -> Any:  # noqa: ANN401
+def side_by_side(*panels: Panel) -> Drawing:
     """Draw panels next to each other."""
-    import altair as alt  # noqa: PLC0415
-
-    return alt.hconcat(*(panel.draw() for panel in panels), spacing=24)
+    return charts.side_by_side([panel.draw() for panel in panels])
 
 
-def draw_dots(rows: Sequence[ResultRow], *, x_title: str, published: dict[str, float]) -> Any:  # noqa: ANN401
+def draw_dots(rows: Sequence[ResultRow], *, x_title: str, published: dict[str, float]) -> Drawing:
     """Draw a table: one line for each method, with a dot on a log axis.
 
     Args:
@@ -252,38 +180,25 @@ def draw_dots(rows: Sequence[ResultRow], *, x_title: str, published: dict[str, f
         x_title: The title of the axis.
         published: The paper's own numbers, drawn as rings.
     """
-    import altair as alt  # noqa: PLC0415
-
     points = sorted(line_points(rows, "vocabulary_size"), key=lambda point: point.value)
     in_scale = [point.value for point in points if point.method != Method.PAPER_TUNED.value]
     end = 3 * max(*in_scale, *published.values())
-    values = [
-        {
-            "method": point.method,
-            "value": min(point.value, end),
-            "label": f"{'→ ' if point.value > end else ''}{format_value(point.value)}",
-        }
+    table = [
+        charts.Row(
+            point.method,
+            min(point.value, end),
+            COLOURS[Method(point.method)],
+            before=published.get(point.method),
+            text=_dot_label(point, end, published.get(point.method)),
+        )
         for point in points
     ]
-    paper_values = [
-        {"method": point.method, "value": published[point.method]}
-        for point in points
-        if point.method in published
-    ]
-    y = alt.Y(
-        "method:N",
-        sort=[point.method for point in points],
-        title=None,
-        axis=alt.Axis(labelLimit=300),
-    )
-    ticks = alt.Axis(grid=False, format="~g", values=log_ticks(min(in_scale) / 2, end))
-    scale = alt.Scale(type="log", domain=[min(in_scale) / 1.3, end], nice=False)
-    x = alt.X("value:Q", title=x_title, scale=scale, axis=ticks)
-    ours = alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y)
-    rings = alt.Chart(alt.InlineData(values=paper_values)).encode(x=x, y=y)
-    return (
-        rings.mark_point(size=70, color="#999", strokeWidth=1.5)
-        + rings.mark_text(align="left", dx=9, color="#888").encode(text="value:N")
-        + ours.mark_point(filled=True, size=80, opacity=1).encode(color=method_scales()[0])
-        + ours.mark_text(align="left", dx=9, fontWeight="bold").encode(text="label:N")
-    ).properties(width=460)
+    low = min(*in_scale, *published.values())
+    axis = charts.Axis.log([low / 1.3, end], x_title, margin=1)
+    return charts.plot_rows({"": table}, axis, label=x_title, names_width=260, text_room=120)
+
+
+def _dot_label(point: LinePoint, end: float, published: float | None) -> str:
+    beyond = "> " if point.value > end else ""
+    paper = "" if published is None else f" (paper: {published:g})"
+    return f"{beyond}{format_value(point.value)}{paper}"

@@ -16,7 +16,7 @@ from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.charts import save
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.pages import head
+from bayesgram.pages import html_head
 from bayesgram.paper.experiment import Assessment, Experiment, ExperimentRun
 from bayesgram.paper.figures import EXPERIMENTS
 from bayesgram.paper.harness import Cost, ResultRow, measure_cost
@@ -143,7 +143,7 @@ def render_page(
     subtitle = f"Ramadan, Withers, Orr (2021), with bayesgram {escape(VERSION)}. {escape(setting)}."
     warning = f"The numbers on this page are {escape(DISCLOSURE)}."
     parts = [
-        f"{head(title)}<body><h1>{title}</h1>",
+        f"{html_head(title)}<body><h1>{title}</h1>",
         f'<p class="dim">{subtitle}</p>',
         f'<p class="warning"><b>Private.</b> {warning}</p>',
         READING_NOTE.format(seeds=seeds, s="s" if seeds > 1 else ""),

@@ -53,7 +53,8 @@ from bayesgram.io.spill import (
     spans,
 )
 from bayesgram.kernels import inlined, kernel, longest_row, mix
-from bayesgram.private.clipping import UNITS
+from bayesgram.privacy.constants import UNITS
+from bayesgram.private.clipping import enforce_norm_bound
 from bayesgram.private.counts import split_users
 from bayesgram.private.streaming import PIECE_SIZE, UserTokens, read_user_text
 from bayesgram.public.candidate_weights import CandidateWeigher, PublicTextModel
@@ -376,18 +377,6 @@ def _is_same_window(place: int, index: int, end: int, order: int, tokens: Ids) -
 def _level(log_weight: float) -> np.uint64:
     """Return a log weight from −512 to 511 as 32 bits that sort alike, to 2⁻²²."""
     return np.uint64(min(max((log_weight + 512.0) * 4194304.0, 0.0), 4294967295.0))
-
-
-@kernel
-def enforce_norm_bound(units: Integers) -> None:
-    """Decrement the largest units until Σ units² ≤ B², in integers: rounding may exceed it."""
-    length = np.int64(0)
-    for unit in units:
-        length += unit * unit
-    while length > UNITS * UNITS:
-        largest = np.argmax(units)
-        length -= 2 * units[largest] - 1
-        units[largest] -= 1
 
 
 # --- One round ---

@@ -1,421 +1,635 @@
-"""What changed, as a picture: ratios with their intervals, and over several releases a line for each n-gram.
+"""The pictures of releases, discoveries, comparisons and plans, drawn with `bayesgram.charts`.
 
-In:  a `Comparison`.   Out: an Altair chart. Draws the surest changes; computes nothing.
+The same functions draw for the report, for the page of `bayesgram serve` and for files. They take
+numbers that others computed, and choose axes, colours and words.
 
-Pictures of results. Draws what it is given; computes nothing.
+Green, orange and grey say what the ε of a release is worth (`charts.COLOURS`); all other numbers
+are blue, and red where something fell.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
-from bayesgram.charts import COLOURS, DATA, FAINT, LINES, LOWERED
+from bayesgram.charts import (
+    DATA,
+    LOWERED,
+    SERIES,
+    Axis,
+    Bar,
+    Drawing,
+    Key,
+    Reference,
+    Row,
+    Series,
+    add_title,
+    format_exponent,
+    format_number,
+    format_percent,
+    legend,
+    plot_rows,
+    plot_xy,
+    side_by_side,
+    stack,
+)
 from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.planning.plan import Plan
-from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL, NormBin, read_source_weights
-from bayesgram.reports.views import ProbabilityChange
-
-MOST_MARKS, MOST_LINES = 30, 8
-WIDTH, ROW, HEIGHT, LETTER = 420, 18, 320, 8
-RATIO, SHARE = (
-    "times as often (95% interval)",
-    "share of what people write (± 2 deviations; ▼: it goes on)",
+from bayesgram.releases.card_sections import (
+    SOURCE_WEIGHTS_DETAIL,
+    NormBin,
+    SourceWeight,
+    read_source_weights,
 )
-TINY = 1e-12  # stands for a share of 0, which has no place on the axis
+from bayesgram.releases.intervals import AccuracyShare
+
+WIDTH = 720.0  # pixels, of pictures in a report and of most files
+NO_AXIS = ()  # ticks of bars that have their values beside them
+LABEL_KEYS = [
+    Key("PROVED", "PROVED", "dot"),
+    Key("EMPIRICAL", "EMPIRICAL", "dot"),
+    Key("NONE", "NONE", "dot"),
+]
+
+# --- N-grams with their probability or weight ---
 
 
-def draw_changes(found: Comparison) -> Any:  # noqa: ANN401 - Altair's charts share no useful base
-    """Two releases: ratios. More: lines, with the ratios beside them."""
-    import altair as alt  # noqa: PLC0415 - 0.5 s
+@dataclass(frozen=True)
+class NgramMark:
+    """An n-gram with a value, the value of public text, and an interval where it is known."""
 
-    subtitle = [found.summary, *found.notes]
-    title = alt.Title(
-        _title(found), subtitle=subtitle, anchor="start", offset=12, subtitleColor="#555"
+    ngram: str
+    value: float
+    before: float | None = None
+    interval: tuple[float, float] | None = None
+    colour: str = DATA
+
+
+def draw_probabilities(label: str, marks: Sequence[NgramMark]) -> Drawing:
+    """Draw n-grams on a logarithmic axis: open dots are public text, full ones the release."""
+    return _draw_ngrams(label, marks, format_exponent, lambda value: f"{value:.2e}", "released")
+
+
+def draw_weights(label: str, marks: Sequence[NgramMark], threshold: float) -> Drawing:
+    """Draw discovered n-grams with their noisy weight; the threshold that they exceed is dashed."""
+    return _draw_ngrams(
+        label, marks, format_number, lambda value: f"{value:.1f}", "weight", threshold
     )
-    panels = [_ratios(found.changes[:MOST_MARKS])]
-    if len(found.names) > 2 and found.changes:
-        panels.insert(0, _lines(found))
-    drawn = alt.hconcat(*panels, spacing=36, title=title).resolve_scale(color="independent")
-    return drawn.configure_view(stroke=None).configure_axis(
-        titleFontWeight="normal", labelLimit=260
+
+
+def _draw_ngrams(
+    label: str,
+    marks: Sequence[NgramMark],
+    format_tick: Callable[[float], str],
+    format_value: Callable[[float], str],
+    name: str,
+    threshold: float | None = None,
+) -> Drawing:
+    intervals = [mark.interval for mark in marks if mark.interval]
+    values = [mark.value for mark in marks]
+    values += [mark.before for mark in marks if mark.before]
+    lowest = min(values, default=0.0) / 2  # an interval that goes on to 0 must not stretch the axis
+    values += [high for _, high in intervals] + [max(low, lowest) for low, _ in intervals]
+    values += [] if threshold is None else [threshold]
+    rows = []
+    for mark in marks:
+        description = f"{mark.ngram}: {name} {format_value(mark.value)}"
+        if mark.before is not None:
+            description += f", public {format_value(mark.before)}"
+        rows.append(
+            Row(
+                mark.ngram,
+                mark.value,
+                mark.colour,
+                mark.before,
+                mark.interval,
+                description=description,
+            )
+        )
+    axis = Axis.log(values, format_tick=format_tick)
+    return plot_rows({"": rows}, axis, label=label, reference=threshold)
+
+
+# --- Bars ---
+
+WEIGHT_BANDS = (1.0, 1.5, 2.0, 4.0, 8.0, 16.0)  # edges, in units of the threshold T
+
+
+@dataclass(frozen=True)
+class WeightBand:
+    """How many discovered n-grams have a weight in a range, in units of the threshold T."""
+
+    low: float
+    high: float  # may be infinite
+    ngrams: int
+
+
+def weight_bands(ratios: Iterable[float]) -> list[WeightBand]:
+    """Sort weights over T into bands; empty bands above the highest weight are left out.
+
+    >>> [band.ngrams for band in weight_bands([1.1, 1.2, 2.5])]
+    [2, 0, 1]
+    """
+    values = list(ratios)
+    bands = [
+        WeightBand(low, high, sum(low <= ratio < high for ratio in values))
+        for low, high in pairwise((*WEIGHT_BANDS, math.inf))
+    ]
+    while bands and not bands[-1].ngrams:
+        bands.pop()
+    return bands
+
+
+def draw_weight_bands(by_order: Mapping[int, Sequence[WeightBand]]) -> Drawing:
+    """Draw a bar for every band of weights over T, order by order."""
+    groups = {
+        f"order {order}: {sum(band.ngrams for band in bands):,}": [
+            Row(
+                f"{_format_range(band.low, band.high)} × T",
+                bars=(Bar(band.ngrams, f"{band.ngrams:,}"),),
+            )
+            for band in bands
+        ]
+        for order, bands in by_order.items()
+    }
+    most = max((band.ngrams for bands in by_order.values() for band in bands), default=1)
+    return plot_rows(
+        groups,
+        Axis.linear(0, max(most, 1), ticks=NO_AXIS),
+        label="How far above the level T the discovered n-grams are",
+        text_room=80,
     )
 
 
-def _title(found: Comparison) -> str:
-    if len(found.names) == 2:
-        return f"What changed from {found.names[0]} to {found.names[1]}"
-    return f"What changed over {len(found.names)} releases"
+def _format_range(low: float, high: float) -> str:
+    return f"{low:.3g} – {'more' if math.isinf(high) else f'{high:.3g}'}"
 
 
-def _ratios(changes: Sequence[Change]) -> Any:  # noqa: ANN401
-    """A row an n-gram: the ratio and where 95% of its posterior lie."""
-    import altair as alt  # noqa: PLC0415
+def draw_norms(
+    bins: Sequence[NormBin],
+    noise_std: float,
+    *,
+    width: float = WIDTH,
+    is_interactive: bool = False,
+) -> Drawing:
+    """Draw users by the norm of their counts, noisy; hollow bars are clipped."""
+    rows = []
+    for norm_bin in bins:
+        users = max(norm_bin.users, 0.0)  # noise may take a bin below 0
+        text = _format_users(users, noise_std)
+        norm = _format_range(norm_bin.low, norm_bin.high)
+        effect = "scaled down" if norm_bin.clipped else "counted in full"
+        bar = Bar(users, text, is_hollow=norm_bin.clipped)
+        rows.append(Row(norm, bars=(bar,), description=f"Norm {norm}: {text} users, {effect}."))
+    most = max([1.0, *(norm_bin.users for norm_bin in bins)])
+    return plot_rows(
+        {"": rows},
+        Axis.linear(0, most, ticks=NO_AXIS),
+        label="Users by the norm of their counts",
+        width=width,
+        names_width=110,
+        text_room=120,
+        is_interactive=is_interactive,
+    )
 
+
+def _format_users(users: float, noise_std: float) -> str:
+    """No more digits than the noise leaves.
+
+    >>> _format_users(1234.5, 27.0)
+    'about 1,230'
+    """
+    step = 10 ** math.floor(math.log10(max(noise_std, 1.0)))
+    return f"about {round(users / step) * step:,.0f}"
+
+
+def draw_known(known: Sequence[AccuracyShare]) -> Drawing:
+    """Draw two bars a factor: the share of what people write, and of the n-grams (hollow)."""
     rows = [
-        {
-            "ngram": change.ngram,
-            "ratio": change.ratio,
-            "low": change.low,
-            "high": change.high,
-            "rose": change.z >= 0,
-        }
+        Row(
+            f"within a factor of {one.factor:g}",
+            bars=(
+                Bar(one.mass_share, format_percent(one.mass_share)),
+                Bar(one.ngram_share, format_percent(one.ngram_share), is_hollow=True),
+            ),
+        )
+        for one in known
+    ]
+    label = "How much is known within a factor"
+    return plot_rows({"": rows}, Axis.linear(0, 1, ticks=NO_AXIS), label=label, text_room=50)
+
+
+def draw_sources(
+    by_order: Mapping[int, Sequence[SourceWeight]],
+    *,
+    width: float = WIDTH,
+    is_interactive: bool = False,
+) -> Drawing:
+    """Draw the weights of public sources, the longest n-grams first; hollow ones may be noise."""
+    groups = {
+        f"order {order}" if len(by_order) > 1 else "": [
+            Row(
+                source.name,
+                interval=source.interval,
+                bars=(
+                    Bar(source.weight, source.percent_text, is_hollow=not source.is_above_noise),
+                ),
+                description=f"{source.name}, order {order}: {source.percent_text}.",
+            )
+            for source in by_order[order]
+        ]
+        for order in sorted(by_order, reverse=True)
+    }
+    return plot_rows(
+        groups,
+        Axis.linear(0, 1, ticks=NO_AXIS),
+        label="Weights of the public sources",
+        width=width,
+        names_width=min(180, width * 0.32),
+        text_room=80,
+        is_interactive=is_interactive,
+    )
+
+
+# --- Releases over ε ---
+
+PUBLIC_TEXT = "public text alone"
+
+
+@dataclass(frozen=True)
+class ReleasePoint:
+    """A release on a plane of ε and something else."""
+
+    name: str
+    epsilon: float | None
+    value: float  # may be infinite
+    colour: str
+    description: str = ""
+
+
+def draw_utility(points: Sequence[ReleasePoint], public_kl: float | None) -> Drawing:
+    """Draw KL against ε, both logarithmic, beside public text alone.
+
+    An infinite KL stands above the axis, as ∞; what has no ε in a column of its own, to the right.
+    """
+    series = [
+        Series(
+            [math.inf if point.epsilon is None else point.epsilon],
+            [point.value],
+            point.name,
+            point.colour,
+            look="none",
+            descriptions=[
+                f"{point.name}: {'∞' if math.isinf(point.value) else f'{point.value:.4g}'}"
+            ],
+        )
+        for point in points
+    ]
+    epsilons = [point.epsilon for point in points if point.epsilon is not None]
+    x_axis = Axis.log(
+        epsilons,
+        format_tick=lambda epsilon: f"ε = {epsilon:g}",
+        ticks=None if epsilons else (),
+        beyond="no ε" if len(epsilons) < len(points) else "",
+    )
+    levels = [point.value for point in points] + ([public_kl] if public_kl else [])
+    has_infinite = any(math.isinf(point.value) for point in points)
+    y_axis = Axis.log(levels, beyond="∞" if has_infinite else "")
+    return plot_xy(
+        series,
+        x_axis,
+        y_axis,
+        label="KL against ε, lower is better",
+        height=max(240, 15 * len(points) + 30),
+        references=[Reference(public_kl, PUBLIC_TEXT, "start")] if public_kl else [],
+        labels="points",
+    )
+
+
+def draw_trade(points: Sequence[ReleasePoint], *, is_share: bool, width: float = WIDTH) -> Drawing:
+    """Draw what each ε bought, for the page.
+
+    Args:
+        points: Releases that have an ε.
+        is_share: Whether the values are shares of what people write; otherwise they are nats.
+        width: In pixels.
+    """
+    ordered = sorted(points, key=lambda point: point.epsilon or 0.0)
+    series = [
+        Series(
+            [point.epsilon or 0.0],
+            [point.value],
+            point.name,
+            point.colour,
+            look="none",
+            descriptions=[point.description],
+        )
+        for point in ordered
+    ]
+    if is_share:
+        y_axis = Axis.linear(0, 1, "share of what people write", format_tick=format_percent)
+    else:
+        most = max(point.value for point in points) or 1.0
+        y_axis = Axis.linear(0, 1.05 * most, "KL(release || public), nats")
+    x_axis = Axis.log([point.epsilon or 0.0 for point in points], "ε: more is less private")
+    return plot_xy(
+        series, x_axis, y_axis,
+        label="Trade-off", width=width, labels="points", is_interactive=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ExpectedKl:
+    """The KL that simulated releases have at an ε."""
+
+    epsilon: float
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def description(self) -> str:
+        """What it says of itself."""
+        spread = f", {self.low:.2g} to {self.high:.2g}" if self.low < self.high else ""
+        return f"ε = {self.epsilon:.3g}: KL about {self.mean:.2g}{spread}."
+
+
+def draw_expected_kl(
+    expected: Sequence[ExpectedKl],
+    public_kl: float,
+    *,
+    width: float = WIDTH,
+    height: float = 240,
+    is_interactive: bool = False,
+) -> Drawing:
+    """Draw the expected KL over ε; whiskers span the simulated releases."""
+    line = Series(
+        [one.epsilon for one in expected],
+        [one.mean for one in expected],
+        colour="PROVED",
+        intervals=[(one.low, one.high) for one in expected],
+        descriptions=[one.description for one in expected],
+    )
+    levels = [value for one in expected for value in (one.mean, one.low, one.high)]
+    return plot_xy(
+        [line],
+        Axis.log([one.epsilon for one in expected], "ε: more is less private"),
+        Axis.log([*levels, public_kl], "expected KL, lower is better"),
+        label="Expected KL against ε",
+        width=width,
+        height=height,
+        references=[Reference(public_kl, PUBLIC_TEXT)] if public_kl > 0 else [],
+        is_interactive=is_interactive,
+    )
+
+
+# --- Attacks ---
+
+ALARMS = "false alarms: says “in” of a user who is not"
+MISSES = "misses: says “out” of a user who is in"
+
+
+def draw_attack_curves(curves: Sequence[Series], forbidden: Series | None = None) -> Drawing:
+    """Draw false alarms against misses of attacks; everything below `forbidden` is shaded."""
+    width = 460.0
+    plane = plot_xy(
+        curves,
+        Axis.linear(0, 1, ALARMS),
+        Axis.linear(0, 1, MISSES),
+        label="Trade-off of the strongest attacks",
+        width=width,
+        height=380,
+        area_below=forbidden,
+    )
+    keys = [
+        Key(curve.name, curve.colour, "line" if curve.look == "none" else curve.look)
+        for curve in curves
+    ]
+    below = stack([legend([key], WIDTH) for key in keys], 0)
+    return replace(stack([plane, below], 10), label=plane.label)
+
+
+# --- Files: what changed ---
+
+MOST_CHANGES = 30  # rows of a picture
+MOST_LINES = 8  # n-grams that have a line over several releases
+RATIO = "times as often (95% interval)"
+SHARE = "share of what people write, with two standard deviations"
+SMALLEST_SHARE = 1e-12  # stands for a share of 0, which has no place on the axis
+
+
+def draw_changes(comparison: Comparison) -> Drawing:
+    """Draw the surest changes: ratios, and over more than two releases a line an n-gram."""
+    panels = [_draw_ratios(comparison.changes[:MOST_CHANGES])]
+    if len(comparison.names) > 2 and comparison.changes:
+        panels.insert(0, _draw_shares(comparison))
+    if len(comparison.names) == 2:
+        title = f"What changed from {comparison.names[0]} to {comparison.names[1]}"
+    else:
+        title = f"What changed over {len(comparison.names)} releases"
+    notes = [comparison.summary, *comparison.notes]
+    return add_title(side_by_side(panels, 36), title, notes)
+
+
+def _draw_ratios(changes: Sequence[Change]) -> Drawing:
+    """A row an n-gram: the ratio, and where 95% of its posterior lie."""
+    rows = [
+        Row(
+            change.ngram,
+            change.ratio,
+            DATA if change.z >= 0 else LOWERED,
+            interval=(change.low, change.high),
+            description=f"{change.ngram}: {change.description}",
+        )
         for change in changes
     ]
-    x = alt.X("ratio:Q", title=RATIO, scale=alt.Scale(type="log"))
-    y = alt.Y("ngram:N", title=None, sort=[change.ngram for change in changes])
-    colour = alt.Color(
-        "rose:N", legend=None, scale=alt.Scale(domain=[True, False], range=[DATA, LOWERED])
-    )
-    base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=colour)
-    layers = [
-        alt.Chart(alt.InlineData(values=[{"one": 1}]))
-        .mark_rule(color="#8a8f98", strokeDash=[4, 3])
-        .encode(x="one:Q"),
-        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=RATIO), x2="high:Q"),
-        base.mark_point(filled=True, size=52, opacity=1).encode(x=x),
-    ]
-    return alt.layer(*layers).properties(width=WIDTH, height=max(ROW * len(rows), 40))
+    values = [value for change in changes for value in (change.ratio, change.low, change.high)]
+    axis = Axis.log([*values, 1.0], RATIO, margin=1.15)
+    return plot_rows({"": rows}, axis, label=RATIO, width=600, reference=1)
 
 
-def _lines(found: Comparison) -> Any:  # noqa: ANN401
+def _draw_shares(comparison: Comparison) -> Drawing:
     """A line for each of the surest changes, over the releases as they were given."""
-    import altair as alt  # noqa: PLC0415
-
-    shown = found.changed_rows[:MOST_LINES].tolist()
-    rows = [
-        {"ngram": found.ngrams[row].as_py(), "release": name, "share": max(share, TINY)}
-        | {"low": max(low, share / 4, TINY), "high": high, "beyond": low < max(share / 4, TINY)}
-        for row in shown
-        for name, share, low, high in _shares(found, row)
-    ]
-    room = max(map(len, found.names)) * len(found.names) < WIDTH / LETTER
-    x = alt.X(
-        "release:N", title=None, sort=found.names, axis=alt.Axis(labelAngle=0 if room else -30)
+    names = comparison.names
+    series = []
+    for nth, row in enumerate(comparison.changed_rows[:MOST_LINES].tolist()):
+        shares = [max(float(share), SMALLEST_SHARE) for share in comparison.shares[:, row]]
+        stds = [float(std) if std == std else 0.0 for std in comparison.probability_std[:, row]]  # noqa: PLR0124 - nan
+        intervals = [
+            (share - 2 * std, share + 2 * std) for share, std in zip(shares, stds, strict=True)
+        ]
+        series.append(
+            Series(
+                range(len(names)),
+                shares,
+                comparison.ngrams[row].as_py(),
+                SERIES[nth],
+                intervals=intervals,
+                descriptions=[
+                    f"{comparison.ngrams[row].as_py()}, {name}: {share:.2e}"
+                    for name, share in zip(names, shares, strict=True)
+                ],
+            )
+        )
+    values = [share for one in series for share in one.y]
+    # Whiskers that go on far below the smallest share end in an arrow instead of stretching the axis.
+    ends = [end for one in series for end in zip(*one.intervals, strict=True)]
+    flat = [value for end in ends for value in end]
+    axis = Axis.log(
+        [*values, *(max(value, min(values) / 4) for value in flat)],
+        SHARE,
+        format_tick=format_exponent,
+        margin=1.1,
     )
-    y = alt.Y("share:Q", title=SHARE, scale=alt.Scale(type="log", nice=False, padding=14))
-    names = [found.ngrams[row].as_py() for row in shown]
-    colour = alt.Color(
-        "ngram:N", title=None, sort=names, scale=alt.Scale(domain=names, range=list(LINES[: len(names)])),
-        legend=alt.Legend(orient="bottom", columns=2, labelLimit=200, symbolOpacity=1, symbolSize=50),
-    )  # fmt: skip
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, color=colour)
-    whiskers = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=SHARE), y2="high:Q")
-    arrows = base.transform_filter("datum.beyond").mark_point(
-        shape="triangle-down", filled=True, size=40
-    )
-    layers = [
-        whiskers,
-        arrows.encode(y=alt.Y("low:Q", title=SHARE)),
-        base.mark_line(point=True).encode(y=y),
-    ]
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    width = 480.0
+    plane = plot_xy(series, Axis.categories(names), axis, label=SHARE, width=width, height=320)
+    keys = [Key(one.name, one.colour) for one in series]
+    return replace(stack([plane, legend(keys, width)], 10), label=SHARE)
 
 
-def _shares(found: Comparison, row: int) -> list[tuple[str, float, float, float]]:
-    """Name, share and its interval; a deviation that is not known is 0."""
-    made = []
-    for name, share, deviation in zip(
-        found.names, found.shares[:, row], found.probability_std[:, row], strict=True
-    ):
-        reach = 2 * float(deviation) if deviation == deviation else 0.0  # noqa: PLR0124 - nan
-        made.append((name, float(share), float(share) - reach, float(share) + reach))
-    return made
+# --- Files: results of a demo, of discoveries and of plans ---
 
-
-MOST_FOUND = 15  # discovered n-grams of an order
-BEYOND = 3.0  # times the largest finite KL: where an infinite one is drawn
+MOST_DISCOVERED = 15  # n-grams of an order
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
 
 
-def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa: ANN401
-    """KL of each release on a log axis, coloured by what its guarantee is worth, one panel for each ε.
+def draw_comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Drawing:
+    """Draw the KL of each release, by ε, in the colour of its label.
 
-    An infinite one stands at the right end, as an arrow.
+    An infinite KL stands at the right end, as ∞.
     """
-    import altair as alt  # noqa: PLC0415 - 0.5 s
-
-    finite = [row["kl"] for row in rows if row["kl"] is not None]
-    end, infinite = BEYOND * max(finite), len(finite) < len(rows)
-    whole = alt.Scale(
-        type="log", domain=[min(finite) / 1.3, 1.5 * end], nice=False
-    )  # room for the dots at its ends
-    values = [
-        {
-            **row,
-            "panel": "no ε" if row["epsilon"] is None else f"ε = {row['epsilon']:g}",
-            "public": rows[0]["kl"],
-            "kl": end if row["kl"] is None else row["kl"],
-            "label": _kl(row["kl"]),
-            "infinite": row["kl"] is None,
-        }
-        for row in rows
-    ]
-    panels = list(dict.fromkeys(value["panel"] for value in values))
-    chart = alt.Chart(alt.InlineData(values=values))
-    base = chart.encode(
-        x=alt.X(
-            "kl:Q",
-            title="KL(p || θ): distance to the private text (log scale; lower is better, dashed: public text alone)",
-            scale=whole if infinite else alt.Scale(type="log"),
-            axis=alt.Axis(grid=False),
-        ),
-        y=alt.Y("release:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)),
-    )
-    colour = alt.Color(
-        "guarantee:N",
-        title=None,
-        scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())),
-    )
-    shape = alt.Shape(
-        "infinite:N",
-        legend=None,
-        scale=alt.Scale(domain=[False, True], range=["circle", "triangle-right"]),
-    )
-    dots = base.mark_point(filled=True, size=110, opacity=1).encode(color=colour, shape=shape)
-    text = base.encode(text="label:N")
-    behind = text.mark_text(
-        align="left", dx=8, color="white", stroke="white", strokeWidth=4
-    )  # no line runs through it
-    labels = behind + text.mark_text(align="left", dx=8)
-    public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(x="public:Q")
-    return (
-        (public + dots + labels)
-        .properties(width=480)
-        .facet(
-            row=alt.Row(
-                "panel:N",
-                sort=panels,
-                title=None,
-                header=alt.Header(labelAngle=0, labelAlign="left"),
-            )
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        heading = "no ε" if row["epsilon"] is None else f"ε = {row['epsilon']:g}"
+        kl = math.inf if row["kl"] is None else row["kl"]
+        text = _format_kl(kl)
+        mark = Row(
+            row["release"], kl, row["guarantee"], text=text, description=f"{row['release']}: {text}"
         )
-        .resolve_scale(y="independent")
-        .properties(
-            title=alt.Title(
-                "How far each release is from the private text", subtitle=[subtitle, ORACLE]
-            )
-        )
-        .configure_view(stroke=None)
+        groups.setdefault(heading, []).append(mark)
+    kls = [row["kl"] for row in rows if row["kl"] is not None]
+    has_infinite = len(kls) < len(rows)
+    axis = Axis.log(
+        kls,
+        "KL(p || θ): distance to the private text (log scale; lower is better)",
+        margin=1.3,
+        beyond="∞" if has_infinite else "",
     )
+    chart = plot_rows(
+        groups, axis, label="KL of each release", names_width=260, text_room=50,
+        reference=rows[0]["kl"],
+    )  # fmt: skip
+    present = {row["guarantee"] for row in rows}
+    keys = [key for key in LABEL_KEYS if key.colour in present]
+    keys.append(Key("dashed: public text alone", "NONE", "dashed"))
+    drawing = stack([chart, legend(keys, WIDTH)], 12)
+    return add_title(drawing, "How far each release is from the private text", [subtitle, ORACLE])
 
 
-def _kl(value: float | None) -> str:
+def _format_kl(value: float) -> str:
     """A label.
 
-    >>> _kl(0.12345), _kl(76.5), _kl(None)
+    >>> _format_kl(0.12345), _format_kl(76.5), _format_kl(math.inf)
     ('0.123', '76', '∞')
     """
-    if value is None:
+    if math.isinf(value):
         return "∞"
     return f"{value:.3f}" if value < 10 else f"{value:.0f}"
 
 
-def norms(bins: Sequence[NormBin], *, subtitle: str) -> Any:  # noqa: ANN401
-    """Users by the norm of their counts, and which of them are clipped."""
-    import altair as alt  # noqa: PLC0415
+def draw_norms_file(bins: Sequence[NormBin], *, subtitle: str) -> Drawing:
+    """Draw users by the norm of their counts, and which of them are clipped."""
+    digits = max((norm_bin.users for norm_bin in bins), default=1.0) / 100  # two or three of them
+    keys = [Key("counted in full", DATA, "bar"), Key("clipped", DATA, "hollow")]
+    drawing = stack([draw_norms(bins, digits), legend(keys, WIDTH)])
+    note = "users (noisy) by the norm of a user's counts"
+    return add_title(drawing, "How much users write", [subtitle, note])
 
-    values = [
-        {
-            "norm": f"{found.low:.3g} – {found.high:.3g}",
-            "users": max(found.users, 0),
-            "part": "clipped" if found.clipped else "whole",
-        }
-        for found in bins
+
+def draw_sources_file(
+    weights: Mapping[str, Mapping[str, Mapping[str, float]]], *, subtitle: str
+) -> Drawing:
+    """Draw the weights of the public sources, with two standard deviations to each side."""
+    drawing = draw_sources(read_source_weights({SOURCE_WEIGHTS_DETAIL: weights}))
+    return add_title(drawing, "Which public text people write like", [subtitle])
+
+
+def draw_moved(
+    lifted: Sequence[NgramMark], lowered: Sequence[NgramMark], *, subtitle: str
+) -> Drawing:
+    """Draw n-grams from their public to their released probability."""
+    marks = [replace(mark, colour=DATA) for mark in lifted]
+    marks += [replace(mark, colour=LOWERED) for mark in lowered]
+    keys = [
+        Key("public text", "NONE", "public"),
+        Key("released, lifted by private text", DATA, "dot"),
+        Key("released, lowered by private text", LOWERED, "dot"),
     ]
-    return (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_bar()
-        .encode(
-            x=alt.X("norm:N", sort=None, title="norm of a user's counts"),
-            y=alt.Y("users:Q", title="users (noisy)"),
-            color=alt.Color(
-                "part:N",
-                title=None,
-                scale=alt.Scale(domain=["whole", "clipped"], range=[DATA, FAINT]),
-            ),
-        )
-        .properties(
-            width=480, height=240, title=alt.Title("How much users write", subtitle=subtitle)
-        )
-        .configure_view(stroke=None)
-    )
+    chart = draw_probabilities("Public and released probability", marks)
+    drawing = stack([chart, legend(keys, WIDTH)], 8)
+    return add_title(drawing, "What private text changed", [subtitle, "probability, log scale"])
 
 
-def sources(weights: Mapping[str, Mapping[str, Mapping[str, float]]], *, subtitle: str) -> Any:  # noqa: ANN401
-    """The weights of the public sources, with two standard deviations to each side."""
-    import altair as alt  # noqa: PLC0415
-
-    values = [
-        {
-            "source": each.name,
-            "weight": each.weight,
-            "low": each.interval[0],
-            "high": each.interval[1],
-            "label": each.percent_text,
-        }
-        for found in read_source_weights({SOURCE_WEIGHTS_DETAIL: weights}).values()
-        for each in found
-    ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("source:N", sort=None, title=None)
-    )
-    axis, scale = alt.Axis(format="%"), alt.Scale(domain=[0, 1])
-    whole = base.mark_bar(color=DATA).encode(
-        x=alt.X("weight:Q", title="weight", axis=axis, scale=scale)
-    )
-    doubt = base.mark_rule(color="#fff", strokeWidth=5).encode(x="low:Q", x2="high:Q")
-    doubt += base.mark_rule(color="#222", strokeWidth=2).encode(x="low:Q", x2="high:Q")
-    labels = base.mark_text(align="left", dx=8).encode(x="high:Q", text="label:N")
-    title = alt.Title("Which public text people write like", subtitle=subtitle)
-    return (whole + doubt + labels).properties(width=480, title=title).configure_view(stroke=None)
-
-
-def moved(
-    lifted: Sequence[ProbabilityChange], lowered: Sequence[ProbabilityChange], *, subtitle: str
-) -> Any:  # noqa: ANN401
-    """From public to released probability: one arrow an n-gram."""
-    import altair as alt  # noqa: PLC0415
-
-    values = [
-        {"ngram": item.ngram, "before": item.before, "after": item.after, "way": way}
-        for way, items in (("lifted by private text", lifted), ("lowered by private text", lowered))
-        for item in items
-    ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("ngram:N", sort=None, title=None, axis=alt.Axis(labelLimit=260))
-    )
-    scale = alt.Scale(type="log")
-    lines = base.mark_rule(color="#b9bec6").encode(x=alt.X("before:Q", scale=scale), x2="after:Q")
-    public = base.mark_point(filled=False, size=50, color="#555").encode(
-        x=alt.X(
-            "before:Q",
-            scale=scale,
-            title="probability (○ public, ● released)",
-            axis=alt.Axis(format=".0e", values=[10.0**power for power in range(-9, 1)]),
-        )
-    )
-    released = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=alt.X("after:Q", scale=scale),
-        color=alt.Color(
-            "way:N",
-            title=None,
-            scale=alt.Scale(
-                domain=["lifted by private text", "lowered by private text"], range=[DATA, LOWERED]
-            ),
-        ),
-    )
-    title = alt.Title("What private text changed", subtitle=subtitle)
-    return (
-        (lines + public + released).properties(width=480, title=title).configure_view(stroke=None)
-    )
-
-
-def found(
+def draw_discoveries(
     ngrams: Sequence[tuple[str, int, float]],
-    level: float,
-    deviation: float,
+    threshold: float,
+    noise_std: float,
     *,
     subtitle: str,
-) -> Any:  # noqa: ANN401
-    """Discovered n-grams (n-gram, order, noisy weight), the heaviest of each order, and how far they are above T."""
-    import altair as alt  # noqa: PLC0415
+) -> Drawing:
+    """Draw the heaviest discovered n-grams of each order, and how far they are above T.
 
-    values: list[dict[str, Any]] = [
-        {
-            "ngram": ngram,
-            "panel": _panel(order, ngrams),
-            "times": weight / level,
-            "low": max(weight - 2 * deviation, level / 2) / level,
-            "high": (weight + 2 * deviation) / level,
-            "beyond": weight - 2 * deviation < level / 2,
-        }
-        for order in sorted({order for _, order, _ in ngrams})
-        for ngram, _, weight in [row for row in ngrams if row[1] == order][:MOST_FOUND]
+    Args:
+        ngrams: N-gram, order and noisy weight, heaviest first.
+        threshold: T, the weight that all of them exceed.
+        noise_std: Of a weight.
+        subtitle: What was searched.
+    """
+    groups: dict[str, list[Row]] = {}
+    for order in sorted({order for _, order, _ in ngrams}):
+        of_order = [row for row in ngrams if row[1] == order]
+        shown = of_order[:MOST_DISCOVERED]
+        groups[f"order {order}: {len(shown)} of {len(of_order):,}"] = [
+            Row(
+                ngram,
+                weight / threshold,
+                "PROVED",
+                interval=(
+                    (weight - 2 * noise_std) / threshold,
+                    (weight + 2 * noise_std) / threshold,
+                ),
+                description=f"{ngram}: weight {weight:.1f}",
+            )
+            for ngram, _, weight in shown
+        ]
+    rows = [row for group in groups.values() for row in group]
+    ends = [row.interval for row in rows if row.interval]
+    values = [high for _, high in ends] + [max(low, 0.5) for low, _ in ends]
+    axis = Axis.log([*values, 0.9], "noisy weight over T (log scale; dashed: T)", margin=1.05)
+    ticks = tuple((tick, f"{tick:g}") for tick in (0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100))
+    axis = replace(axis, ticks=tuple(tick for tick in ticks if axis.contains(tick[0])))
+    chart = plot_rows(groups, axis, label="Weights of discovered n-grams", reference=1)
+    notes = [subtitle, "Lines: two standard deviations; with an arrow, it goes on."]
+    return add_title(chart, "What many people write and public text lacks", notes)
+
+
+def draw_plan(plan: Plan) -> Drawing:
+    """Draw the expected KL and the share that would be known within a factor of 2, over ε."""
+    width = 540.0
+    expected = [ExpectedKl(row.epsilon, row.kl, row.kl_low, row.kl_high) for row in plan.rows]
+    kl = draw_expected_kl(expected, plan.rows[0].public_kl, width=width, height=180)
+    epsilons = [row.epsilon for row in plan.rows]
+    known = plot_xy(
+        [Series(epsilons, [row.known for row in plan.rows], colour="PROVED")],
+        Axis.log(epsilons, "ε: more is less private"),
+        Axis.linear(0, 1, "known within a factor of 2", format_tick=format_percent),
+        label="Share that is known within a factor of 2",
+        width=width,
+        height=180,
+    )
+    notes = [
+        f"{plan.assumed.users:,.0f} made-up users",
+        "Assumptions, not people: nothing private was read",
     ]
-    lows = [float(value["low"]) for value in values]
-    chart = alt.Chart(alt.InlineData(values=values))
-    base = chart.encode(y=alt.Y("ngram:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)))
-    scale, title = (
-        alt.Scale(type="log", nice=False, domainMin=min(0.9, *lows)),
-        "noisy weight over T (log scale; dashed: T; lines: two standard deviations; ◄: it goes on)",
-    )
-    axis = alt.Axis(values=[0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100], format="~g", grid=False)
-    doubt = base.mark_rule(color="#b9bec6").encode(
-        x=alt.X("low:Q", scale=scale, title=title, axis=axis), x2="high:Q"
-    )
-    arrows = base.transform_filter("datum.beyond").mark_point(
-        shape="triangle-left", filled=True, color="#8a8f98"
-    )
-    dots = base.mark_point(filled=True, size=60, opacity=1, color=COLOURS["PROVED"]).encode(
-        x="times:Q"
-    )
-    threshold = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(x=alt.datum(1))
-    panels = list(dict.fromkeys(value["panel"] for value in values))
-    header = alt.Header(labelAngle=0, labelAlign="left")
-    return (
-        (threshold + doubt + arrows.encode(x="low:Q") + dots)
-        .properties(width=480)
-        .facet(row=alt.Row("panel:N", sort=panels, title=None, header=header))
-        .resolve_scale(y="independent")
-        .properties(
-            title=alt.Title("What many people write and public text lacks", subtitle=subtitle)
-        )
-        .configure_view(stroke=None)
-    )
-
-
-def planned(plan: Plan) -> Any:  # noqa: ANN401
-    """Expected KL over ε, beside that of public text alone, and what would be known within a factor of 2."""
-    import altair as alt  # noqa: PLC0415
-
-    values = [
-        {
-            "epsilon": row.epsilon,
-            "kl": row.kl,
-            "low": row.kl_low,
-            "high": row.kl_high,
-            "known": row.known,
-        }
-        for row in plan.rows
-    ]
-    chart = alt.Chart(alt.InlineData(values=values)).properties(width=480, height=180)
-    x = alt.X(
-        "epsilon:Q",
-        scale=alt.Scale(type="log"),
-        title="ε: more is less private",
-        axis=alt.Axis(grid=False),
-    )
-    named = (
-        "expected KL (dashed: public text)"  # in all layers: where one has no title, none is drawn
-    )
-    y = alt.Y("kl:Q", scale=alt.Scale(type="log"), title=named)
-    colour = COLOURS["PROVED"]
-    spread = chart.mark_rule(color="#b9bec6", strokeWidth=3).encode(
-        x=x, y=alt.Y("low:Q", title=named), y2="high:Q"
-    )
-    line = chart.mark_line(
-        color=colour, point={"size": 60, "filled": True, "color": colour}
-    ).encode(x=x)
-    public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(
-        y=alt.datum(plan.rows[0].public_kl)
-    )
-    share = alt.Y(
-        "known:Q",
-        title="known within a factor of 2",
-        scale=alt.Scale(domain=[0, 1]),
-        axis=alt.Axis(format="%"),
-    )
-    title = alt.Title(
-        "What to expect of a release (simulated)",
-        subtitle=[
-            f"{plan.assumed.users:,.0f} made-up users",
-            "Assumptions, not people: nothing private was read",
-        ],
-    )
-    both = (spread + line.encode(y=y) + public) & line.encode(y=share)
-    return both.properties(title=title).configure_view(stroke=None)
-
-
-def _panel(order: int, ngrams: Sequence[tuple[str, int, float]]) -> str:
-    """For example "order 2: 15 of 94"."""
-    total = sum(each == order for _, each, _ in ngrams)
-    return f"order {order}: {min(total, MOST_FOUND)} of {total:,}"
+    return add_title(stack([kl, known]), "What to expect of a release (simulated)", notes)

@@ -1,12 +1,11 @@
-"""What a report shows that was computed from private data, because somebody handed it over.
+"""The report: one page about releases, for a privacy officer, a product manager or an engineer.
 
-In:  scores and audits, as numbers.   Out: the page's private part, with what must be said of it. Reads no data itself.
+In:  views of releases and discoveries, a comparison, and numbers from private data only if somebody
+     hands them over (`PrivatePart`).
+Out: an HTML document that stands alone; report.html, beside this file, is its template.
 
-One page about releases for a privacy officer, a product manager or a curious engineer.
-
-In:  releases, public text's distribution where it is known, and private numbers only if somebody hands them over.
-Out: HTML that stands alone (report.html beside this file is its template). Computes from releases and public numbers;
-does not read private data, and stamps what was computed from it. Jinja escapes every string.
+Everything else on the page is computed from releases and public numbers. The page stamps what was
+computed from private data, and reads none itself. Jinja escapes every string.
 """
 
 import math
@@ -19,14 +18,95 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
+from bayesgram.charts import Series, format_percent, printable
 from bayesgram.comparison.comparison import Comparison
-from bayesgram.pages import head
+from bayesgram.pages import html_head
 from bayesgram.releases.card import Card
-from bayesgram.reports import drawings
-from bayesgram.reports.drawings import COLOURS, Point, Trace, percent, utility_drawing
 from bayesgram.reports.explanation import CuratorStatements, verdict
-from bayesgram.reports.views import ChangesView, DiscoveryView, ReleaseView, plain_number, printable
+from bayesgram.reports.pictures import ReleasePoint, draw_attack_curves, draw_utility
+from bayesgram.reports.views import ChangesView, DiscoveryView, ReleaseView, format_setting
 from bayesgram.version import VERSION
+
+TEMPLATE = "report.html"
+NO_STATEMENTS = CuratorStatements()
+
+
+def render_report(
+    releases: Sequence[ReleaseView],
+    private: "PrivatePart | None" = None,
+    discoveries: Sequence[DiscoveryView] = (),
+    changes: Comparison | None = None,
+    *,
+    curator: CuratorStatements = NO_STATEMENTS,
+    day: date | None = None,
+) -> str:
+    """Render the report as an HTML document.
+
+    Args:
+        releases: What it is about.
+        private: Numbers that were computed from private data, if somebody asked for them.
+        discoveries: What it is about, too.
+        changes: A comparison of the releases.
+        curator: What the keeper of the data says of it.
+        day: When the page is made; today without it.
+
+    Returns:
+        The document; it loads nothing and opens offline.
+    """
+    source = files("bayesgram.reports").joinpath(TEMPLATE).read_text("utf-8")
+    environment = Environment(
+        loader=DictLoader({TEMPLATE: source}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": format_setting,
+        "probability": _format_probability,
+        "percent": format_percent,
+    }
+    items = (*discoveries, *releases)
+    audits = private.audits if private else []
+    title = "PRIVATE – release report" if private else "Release report"
+    return environment.get_template(TEMPLATE).render(
+        head=Markup(html_head(title)),  # noqa: S704 - ours, without a string from outside
+        releases=releases,
+        discoveries=discoveries,
+        private=private,
+        changes=None if changes is None else ChangesView(changes),
+        version=VERSION,
+        verdict=verdict(
+            [(item.shown_name, item.card) for item in items],
+            private=private is not None,
+        ),
+        statements=[(name, printable(text)) for name, text in curator.items],
+        units=list(dict.fromkeys(item.unit for item in items)),
+        day=day or datetime.now(UTC).date(),
+        probability=_format_probability,
+        weight=_format_weight,
+        unmatched_audits=[
+            audit for audit in audits if not any(audit.is_about(item.card) for item in releases)
+        ],
+        trade_off=lambda curves: draw_attack_curves(curves).inline(),
+    )
+
+
+def _format_weight(value: float) -> str:
+    """One digit after the point: noise takes the others."""
+    return f"{value:,.1f}"
+
+
+def _format_probability(value: float) -> str:
+    """Three digits.
+
+    >>> _format_probability(0.00012345), _format_probability(0.0)
+    ('1.23e-04', '0')
+    """
+    return f"{value:.2e}" if value else "0"
+
+
+# --- Numbers that were computed from private data ---
 
 
 @dataclass(frozen=True)
@@ -43,7 +123,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Attacks:
+class AuditSummary:
     """What an audit found. Private."""
 
     name: str
@@ -54,7 +134,7 @@ class Attacks:
     verdict: str
     caught: bool
     findings: list[dict[str, Any]]
-    traces: list[Trace]
+    curves: list[Series]  # trade-offs of the strongest attacks, and what the claim allows
 
     @property
     def about(self) -> str:
@@ -62,22 +142,19 @@ class Attacks:
         claim = "no ε" if self.epsilon is None else f"ε = {self.epsilon:g}, δ = {self.delta or 0:g}"
         return f"{self.mechanism}, {claim} ({self.guarantee})"
 
-    def fits(self, card: Card) -> bool:
+    def is_about(self, card: Card) -> bool:
         """Whether a release was made by what was attacked, with the same claim."""
-        return (card.mechanism, card.epsilon, card.delta) == (
-            self.mechanism,
-            self.epsilon,
-            self.delta,
-        )
+        attacked = (self.mechanism, self.epsilon, self.delta)
+        return (card.mechanism, card.epsilon, card.delta) == attacked
 
 
 @dataclass(frozen=True)
 class PrivatePart:
-    """Numbers computed from private data, shown because somebody asked, and what must be said of them."""
+    """Numbers computed from private data, shown because somebody asked for them."""
 
     warning: str
     scores: Sequence[Score] = ()
-    audits: Sequence[Attacks] = ()
+    audits: Sequence[AuditSummary] = ()
 
     @property
     def has_infinite(self) -> bool:
@@ -86,102 +163,32 @@ class PrivatePart:
 
     @property
     def has_no_epsilon(self) -> bool:
-        """Whether a release claims none."""
-        return any(score.epsilon is None for score in self._longest)
+        """Whether a release claims no ε."""
+        return any(score.epsilon is None for score in self._of_longest)
 
     @property
     def perfect(self) -> list[str]:
-        """What is not drawn, because its KL is 0."""
-        return [printable(score.release) for score in self._longest if score.kl == 0]
+        """Releases that are not drawn, because their KL is 0, which has no logarithm."""
+        return [printable(score.release) for score in self._of_longest if score.kl == 0]
 
     @property
-    def _longest(self) -> list[Score]:
+    def _of_longest(self) -> list[Score]:
+        """Scores of the longest n-grams."""
         longest = max((score.order for score in self.scores), default=0)
         return [score for score in self.scores if score.order == longest]
 
     @property
     def drawing(self) -> Markup | None:
-        """KL against ε of the longest n-grams, where there are several."""
-        shown = [score for score in self._longest if score.kl != 0]  # 0 has no logarithm
+        """KL against ε of the longest n-grams, where there are several releases."""
+        drawn = [score for score in self._of_longest if score.kl != 0]
         points = [
-            Point(
-                printable(score.release),
-                score.epsilon,
-                score.kl or math.inf,
-                COLOURS[score.guarantee],
+            ReleasePoint(
+                printable(score.release), score.epsilon, score.kl or math.inf, score.guarantee
             )
-            for score in shown
+            for score in drawn
             if score.epsilon != 0
         ]
         if len(points) < 2:
             return None
-        public = next((score.kl for score in shown if score.epsilon == 0), None)
-        return utility_drawing("KL against ε, lower is better", points, public)
-
-
-TEMPLATE = "report.html"
-NOTHING_SAID = CuratorStatements()
-SQUARE = ("false alarms: says “in” of a user who is not", "misses: says “out” of a user who is in")
-
-
-def page(
-    releases: Sequence[ReleaseView],
-    private: PrivatePart | None = None,
-    discoveries: Sequence[DiscoveryView] = (),
-    changes: Comparison | None = None,
-    *,
-    curator: CuratorStatements = NOTHING_SAID,
-    day: date | None = None,
-) -> str:
-    """The whole document; `day` is when it is made, today unless said otherwise."""
-    environment = Environment(
-        loader=DictLoader(
-            {TEMPLATE: files("bayesgram.reports").joinpath(TEMPLATE).read_text("utf-8")}
-        ),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": plain_number, "probability": _probability, "percent": percent}
-    template = environment.get_template(TEMPLATE)
-    title = "PRIVATE – release report" if private else "Release report"
-    audits = private.audits if private else []
-    unmatched_audits = [
-        audit for audit in audits if not any(audit.fits(item.card) for item in releases)
-    ]
-    return template.render(
-        head=Markup(head(title)),  # noqa: S704 - ours, without a string from outside
-        releases=releases,
-        discoveries=discoveries,
-        private=private,
-        changes=None if changes is None else ChangesView(changes),
-        version=VERSION,
-        verdict=verdict(
-            [(item.shown_name, item.card) for item in (*discoveries, *releases)],
-            private=private is not None,
-        ),
-        said=[(name, printable(text)) for name, text in curator.told],
-        units=list(dict.fromkeys(item.unit for item in (*discoveries, *releases))),
-        day=day or datetime.now(UTC).date(),
-        probability=_probability,
-        weight=_weight,
-        unmatched_audits=unmatched_audits,
-        square=lambda traces: drawings.square_drawing(
-            "Trade-off of the strongest attacks", traces, SQUARE
-        ),
-    )
-
-
-def _weight(value: float) -> str:
-    """One digit after the point: noise takes the others."""
-    return f"{value:,.1f}"
-
-
-def _probability(value: float) -> str:
-    """Three digits.
-
-    >>> _probability(0.00012345), _probability(0.0)
-    ('1.23e-04', '0')
-    """
-    return f"{value:.2e}" if value else "0"
+        public_kl = next((score.kl for score in drawn if score.epsilon == 0), None)
+        return draw_utility(points, public_kl).inline()

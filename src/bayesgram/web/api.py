@@ -1,6 +1,7 @@
-"""What the page asks for: JSON for each part, and the files of the page itself.
+"""The requests that the page makes: JSON for each of its parts, and the files of the page itself.
 
-Every number is checked; every string from a release or a person goes out as JSON, never as HTML.
+Every number that comes in is checked. Every string from a release or a person goes out as JSON,
+never as HTML; pictures go out as trees of elements, which the page builds one by one.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from bayesgram.pages import STYLE
 from bayesgram.planning.simulation import MOST_DRAWS, Assumed, Planner, PlanRequest
 from bayesgram.privacy.budget import Budget
 from bayesgram.releases.card_sections import find_weaknesses
+from bayesgram.reports.pictures import ExpectedKl, draw_expected_kl
 from bayesgram.reports.views import ChangesView
 from bayesgram.text.scanners import APOSTROPHES
 from bayesgram.version import VERSION
@@ -32,22 +34,28 @@ from bayesgram.web import panels
 from bayesgram.web.catalogue import (
     PUBLIC,
     Catalogue,
+    FileKind,
     Item,
-    Kind,
     OrderTable,
     Sort,
     file_name,
-    written,
+    write_rows,
 )
 from bayesgram.web.guard import AccessPolicy, Guard, RateLimiter
 from bayesgram.web.panels import suggest
 
-MOST_TEXT, MOST_WORDS = 1_000, 10  # characters typed, words suggested
-MOST_SEARCHED, MOST_ROWS = 100, 100  # characters searched, rows of a page
+# Limits of what may be asked for; none of them was measured.
+MOST_TEXT = 1_000  # characters typed
+MOST_WORDS = 10  # words suggested
+MOST_SEARCHED = 100  # characters of a search
+MOST_ROWS = 100  # rows of a page of n-grams
 MOST_PAGES = 10_000_000
-KEPT_COMPARISONS = 16
+MOST_POINTS = 20  # of the picture of a plan
+KEPT_COMPARISONS = 16  # in memory
+# Tokenizers that write every apostrophe as '.
 ONE_APOSTROPHE = (TokenizerKind.WORDS, TokenizerKind.MESSAGES)
-# Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones ignore this.
+# Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones
+# ignore this.
 TELEMETRY: Any = dict.fromkeys(
     ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
 )
@@ -62,21 +70,20 @@ TYPES = {
     ".svg": "image/svg+xml",
 }
 
-Text = Annotated[str, Field(max_length=MOST_TEXT)]
-Searched = Annotated[str, Query(max_length=MOST_SEARCHED)]
+Width = Annotated[int, Query(ge=200, le=2_000)]  # pixels
 
 
 class KeyboardRequest(BaseModel):
-    """A text, how many words to suggest, whether the words of the text itself count, and which releases to ask."""
+    """A text whose next words are asked for."""
 
-    text: Text = ""
-    k: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 5
-    cache: bool = False
-    releases: list[int] | None = None  # all
+    text: Annotated[str, Field(max_length=MOST_TEXT)] = ""
+    k: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 5  # words of each column
+    cache: bool = False  # whether the words of the text itself count
+    releases: list[int] | None = None  # which to ask; None: all
 
 
 class PlanQuery(BaseModel):
-    """What somebody would like to plan."""
+    """A release that somebody would like to plan, and the number of the simulation."""
 
     users: float
     ngrams_a_user: float
@@ -88,19 +95,38 @@ class PlanQuery(BaseModel):
     draw: int = 0
 
 
+Positive = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
+Kl = Annotated[float, Field(ge=0, lt=1e9, allow_inf_nan=False)]
+
+
+class PlanPoint(BaseModel):
+    """The KL of simulated releases at one ε."""
+
+    epsilon: Positive
+    kls: Annotated[list[Kl], Field(min_length=1, max_length=MOST_DRAWS)]
+
+
+class PlanPictureRequest(BaseModel):
+    """What to draw of a plan."""
+
+    points: Annotated[list[PlanPoint], Field(min_length=1, max_length=MOST_POINTS)]
+    public_kl: Kl
+    width: Annotated[int, Field(ge=200, le=2_000)] = 720
+
+
 @dataclass(frozen=True)
 class TableRequest:
     """Which n-grams somebody looks at, and in what order."""
 
     release: int = 0
-    order: int | None = None  # the longest
+    order: int | None = None  # None: the longest
     sort: Sort = Sort.PROBABILITY
-    text: Searched = ""
+    text: Annotated[str, Query(max_length=MOST_SEARCHED)] = ""
     reverse: bool = False
 
 
 def build(catalogue: Catalogue, entry: AccessPolicy, rates: RateLimiter | None = None) -> Guard:
-    """The application behind its guard."""
+    """Build the application behind its guard."""
     app = FastAPI(
         title="bayesgram", docs_url=None, redoc_url=None, openapi_url=None, telemetry=TELEMETRY
     )
@@ -114,7 +140,7 @@ def build(catalogue: Catalogue, entry: AccessPolicy, rates: RateLimiter | None =
 
 
 def _add_page(app: FastAPI) -> None:
-    """Every file by its own name: no path is ever looked up."""
+    """Serve every file by its own name: no path is ever looked up."""
     for name in ("index.html", "icon.svg", *SCRIPTS):
         path = "/" if name == "index.html" else f"/{name}"
         app.get(path)(_file(name, _read(name)))
@@ -135,27 +161,40 @@ def _file(name: str, content: str) -> Any:  # noqa: ANN401 - an endpoint
 
 
 def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
-    told = lru_cache(maxsize=len(catalogue.items))(lambda at: panels.full(catalogue.items[at].view))
-    ranking = lru_cache(maxsize=1)(lambda: panels.ranking(catalogue.items))
+    details = lru_cache(maxsize=len(catalogue.items))(
+        lambda place: panels.card_details(catalogue.items[place].view)
+    )
+    ranking = lru_cache(maxsize=1)(lambda: panels.rank_releases(catalogue.items))
+    measures = lru_cache(maxsize=1)(lambda: panels.trade_measures(catalogue.items))
 
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
-        public = (
-            None
-            if catalogue.vocabulary is None
-            else {"name": PUBLIC, "size": len(catalogue.vocabulary)}
-        )
-        brief = [panels.brief(item) for item in catalogue.items]
-        return {"version": VERSION, "releases": brief, "ranking": ranking(), "public": public}
+        vocabulary = catalogue.vocabulary
+        public = None if vocabulary is None else {"name": PUBLIC, "size": len(vocabulary)}
+        releases = [panels.summarize_release(item) for item in catalogue.items]
+        return {"version": VERSION, "releases": releases, "ranking": ranking(), "public": public}
 
     @app.get("/api/trade")
-    async def trade() -> list[dict[str, Any]]:
-        return [panels.trade(item) for item in catalogue.items]
+    async def trade() -> list[dict[str, str]]:
+        return [asdict(measure) for measure in measures()]
+
+    @app.get("/api/trade/picture")
+    async def trade_picture(measure: str, width: Width = 720) -> dict[str, Any]:
+        chosen = next((known for known in measures() if known.key == measure), None)
+        if chosen is None:
+            raise UsageError("measure: choose one of those that /api/trade lists.")
+        drawing, left_out = panels.draw_trade_for(catalogue.items, chosen, width)
+        return {"picture": None if drawing is None else drawing.to_tree(), "silent": left_out}
 
     @app.get("/api/card")
     async def card(release: int = 0) -> dict[str, Any]:
-        _item(catalogue, release)
-        return told(release)
+        _find_item(catalogue, release)
+        return details(release)
+
+    @app.get("/api/card/pictures")
+    async def card_pictures(release: int = 0, width: Width = 720) -> dict[str, Any]:
+        drawings = panels.draw_card(_find_item(catalogue, release).view, width)
+        return {name: drawing.to_tree() for name, drawing in drawings.items()}
 
     @app.get("/api/ngrams")
     async def ngrams(
@@ -163,110 +202,105 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
         page: Annotated[int, Query(ge=1, le=MOST_PAGES)] = 1,
         size: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 25,
     ) -> Response:
-        rows = partial(_rows, catalogue, wanted, (page - 1) * size, size)
+        rows = partial(_table_rows, catalogue, wanted, (page - 1) * size, size)
         return JSONResponse(await run_in_threadpool(rows) if wanted.text else rows())
 
-    one = asyncio.Lock()  # all rows of a release at once take memory
+    one_download = asyncio.Lock()  # all rows of a release at once take memory
 
     @app.get("/api/download")
     async def download(
-        wanted: Annotated[TableRequest, Depends()], kind: Kind = Kind.CSV
+        wanted: Annotated[TableRequest, Depends()], kind: FileKind = FileKind.CSV
     ) -> Response:
-        async with one:
+        async with one_download:
             content = await run_in_threadpool(_download, catalogue, wanted, kind)
         name = f"{file_name(catalogue.items[wanted.release].view.shown_name)}.{kind}"
-        saved = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(content, media_type=kind.media, headers=saved)
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type=kind.media_type, headers=headers)
 
 
-def _item(catalogue: Catalogue, release: int) -> Item:
+def _find_item(catalogue: Catalogue, release: int) -> Item:
     if not 0 <= release < len(catalogue.items):
-        raise UsageError.for_argument(
-            "release", release, f"give a number from 0 to {len(catalogue.items) - 1}."
-        )
+        raise UsageError(f"release={release}: give a number from 0 to {len(catalogue.items) - 1}.")
     return catalogue.items[release]
 
 
-UNSORTED = {  # why
+WHY_UNSORTED = {
     Sort.DISCOVERED: "all n-grams of this release are from public text.",
     Sort.SURE: "this release doesn't say how sure it is.",
 }
 
 
-def _table(item: Item, wanted: TableRequest) -> OrderTable:
+def _find_table(item: Item, wanted: TableRequest) -> OrderTable:
     """The n-grams that are asked for, if they can be sorted so."""
-    order, sort = wanted.order or max(item.tables), wanted.sort
+    order = wanted.order or max(item.tables)
     if order not in item.tables:
-        raise UsageError.for_argument(
-            "order",
-            order,
-            f"this release has the orders {', '.join(map(str, sorted(item.tables)))}.",
-        )
-    if sort not in item.tables[order].orderings:
-        reason = UNSORTED.get(
-            sort, "needs public text; start the page with `bayesgram serve … --vocab`."
-        )
-        raise UsageError.for_argument("sort", sort, f"{reason}")
+        orders = ", ".join(map(str, sorted(item.tables)))
+        raise UsageError(f"order={order}: this release has the orders {orders}.")
+    if wanted.sort not in item.tables[order].orderings:
+        needs_public = "needs public text; start the page with `bayesgram serve … --vocab`."
+        reason = WHY_UNSORTED.get(wanted.sort, needs_public)
+        raise UsageError(f"sort={wanted.sort}: {reason}")
     return item.tables[order]
 
 
-def _searched(item: Item, text: str) -> str:
-    """Written as the tokenizer writes words, where it has one way for case and apostrophes."""
+def _normalize_search(item: Item, text: str) -> str:
+    """Write a search as the tokenizer writes words: one case, one apostrophe."""
     tokenizer = item.model.tokenizer
-    plain = _encodable(text).lower() if tokenizer.lowercase else _encodable(text)
-    return (
-        plain.translate(dict.fromkeys(APOSTROPHES, "'"))
-        if tokenizer.kind in ONE_APOSTROPHE
-        else plain
-    )
+    normal = _encodable(text).lower() if tokenizer.lowercase else _encodable(text)
+    if tokenizer.kind in ONE_APOSTROPHE:
+        normal = normal.translate(dict.fromkeys(APOSTROPHES, "'"))
+    return normal
 
 
-def _rows(catalogue: Catalogue, wanted: TableRequest, first: int, size: int) -> dict[str, Any]:
-    item = _item(catalogue, wanted.release)
-    text = _searched(item, wanted.text)
-    page = _table(item, wanted).page(wanted.sort, text, first, size, reverse=wanted.reverse)
+def _table_rows(
+    catalogue: Catalogue, wanted: TableRequest, first: int, size: int
+) -> dict[str, Any]:
+    item = _find_item(catalogue, wanted.release)
+    text = _normalize_search(item, wanted.text)
+    page = _find_table(item, wanted).page(wanted.sort, text, first, size, reverse=wanted.reverse)
     return {"total": page.total, "rows": [{**vars(row), "clear": row.clear} for row in page.rows]}
+
+
+def _download(catalogue: Catalogue, wanted: TableRequest, kind: FileKind) -> bytes:
+    item = _find_item(catalogue, wanted.release)
+    table = _find_table(item, wanted)
+    text = _normalize_search(item, wanted.text)
+    return write_rows(table, table.rows(wanted.sort, text, reverse=wanted.reverse), kind)
 
 
 def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
     """One comparison at a time: it takes a core for a second or so; the last ones are kept."""
-    compared = lru_cache(maxsize=KEPT_COMPARISONS)(
-        lambda first, second: _compared(catalogue, first, second)
-    )
-    one = threading.Lock()
+    compare_cached = lru_cache(maxsize=KEPT_COMPARISONS)(partial(_compare, catalogue))
+    one_comparison = threading.Lock()
 
     @app.get("/api/changes")
     async def changes(first: int = 0, second: int = 1) -> Response:
-        if _item(catalogue, first) is _item(catalogue, second):
+        if _find_item(catalogue, first) is _find_item(catalogue, second):
             raise UsageError("From and To are the same release; choose two that differ.")
-        if not one.acquire(blocking=False):
-            return _error(
-                503,
-                "another comparison is being made; try again in a moment.",
-                {"retry-after": "1"},
-            )
+        if not one_comparison.acquire(blocking=False):
+            reason = "another comparison is being made; try again in a moment."
+            return _error(503, reason, {"retry-after": "1"})
         try:
-            return JSONResponse(await run_in_threadpool(compared, first, second))
+            return JSONResponse(await run_in_threadpool(compare_cached, first, second))
         finally:
-            one.release()
+            one_comparison.release()
 
 
-def _compared(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
-    """What rose and fell, as the report has it."""
-    views = [catalogue.items[at].view for at in (first, second)]
-    view = ChangesView(
-        compare(*(each.release for each in views), names=[each.name for each in views])
-    )
-    tables = {title: [_change(*row) for row in rows] for title, rows in view.tables.items()}
+def _compare(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
+    """What rose and fell between two releases, as the report has it."""
+    views = [catalogue.items[place].view for place in (first, second)]
+    names = [view.name for view in views]
+    view = ChangesView(compare(*(view.release for view in views), names=names))
+    tables = {title: [_change_row(*row) for row in rows] for title, rows in view.tables.items()}
     return {
-        "told": view.found.summary,
-        "read": view.found.how_to_read,
+        "summary": view.comparison.summary,
+        "how_to_read": view.comparison.how_to_read,
         "notes": view.notes,
         "tables": tables,
     }
 
 
-def _change(change: Change, ngram: str, _between: str) -> dict[str, Any]:
+def _change_row(change: Change, ngram: str, _between: str) -> dict[str, Any]:
     before, after = change.shares
     return {
         "ngram": ngram,
@@ -277,22 +311,12 @@ def _change(change: Change, ngram: str, _between: str) -> dict[str, Any]:
     }
 
 
-def _download(catalogue: Catalogue, wanted: TableRequest, kind: Kind) -> bytes:
-    item = _item(catalogue, wanted.release)
-    table = _table(item, wanted)
-    return written(
-        table, table.rows(wanted.sort, _searched(item, wanted.text), reverse=wanted.reverse), kind
-    )
-
-
 def _add_keyboard(app: FastAPI, catalogue: Catalogue) -> None:
     @app.post("/api/predict")
     async def predict(typed: KeyboardRequest) -> Response:
-        items = (
-            None
-            if typed.releases is None
-            else [_item(catalogue, at) for at in dict.fromkeys(typed.releases)]
-        )
+        items = None
+        if typed.releases is not None:
+            items = [_find_item(catalogue, place) for place in dict.fromkeys(typed.releases)]
         cache = CACHE_WEIGHT if typed.cache else 0.0
         answer = suggest(catalogue, _encodable(typed.text), typed.k, cache=cache, items=items)
         columns = [
@@ -310,7 +334,7 @@ def _encodable(text: str) -> str:
 def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
     """One simulation at a time: it takes a core for seconds."""
     planner = None if catalogue.vocabulary is None else Planner(catalogue.vocabulary)
-    one = threading.Lock()
+    one_plan = threading.Lock()
 
     @app.get("/api/plan")
     async def bounds() -> dict[str, Any]:
@@ -324,26 +348,35 @@ def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
         }
 
     @app.post("/api/plan")
-    async def plan(asked: PlanQuery) -> Response:
+    async def plan(query: PlanQuery) -> Response:
         if planner is None:
             raise UsageError(
                 "plan: needs public text; start the page with `bayesgram serve … --vocab`."
             )
-        assumed = Assumed(asked.users, asked.ngrams_a_user, asked.unevenness, asked.difference)
-        request = PlanRequest(assumed, Budget(asked.epsilon, asked.delta), asked.size)
-        if not one.acquire(blocking=False):
-            return _error(
-                503, "another plan is being made; try again in a moment.", {"retry-after": "5"}
-            )
+        assumed = Assumed(query.users, query.ngrams_a_user, query.unevenness, query.difference)
+        request = PlanRequest(assumed, Budget(query.epsilon, query.delta), query.size)
+        if not one_plan.acquire(blocking=False):
+            reason = "another plan is being made; try again in a moment."
+            return _error(503, reason, {"retry-after": "5"})
         try:
-            expected = await run_in_threadpool(planner.expect, request, asked.draw)
-            warnings = [
-                str(weakness)
-                for weakness in find_weaknesses(asked.epsilon, asked.delta, round(asked.users))
-            ]
-            return JSONResponse({**asdict(expected), "warnings": warnings})
+            expected = await run_in_threadpool(planner.expect, request, query.draw)
         finally:
-            one.release()
+            one_plan.release()
+        warnings = find_weaknesses(query.epsilon, query.delta, round(query.users))
+        return JSONResponse({**asdict(expected), "warnings": [str(each) for each in warnings]})
+
+    @app.post("/api/plan/picture")
+    async def plan_picture(wanted: PlanPictureRequest) -> dict[str, Any]:
+        expected = [
+            ExpectedKl(
+                point.epsilon, sum(point.kls) / len(point.kls), min(point.kls), max(point.kls)
+            )
+            for point in wanted.points
+        ]
+        drawing = draw_expected_kl(
+            expected, wanted.public_kl, width=wanted.width, is_interactive=True
+        )
+        return {"picture": drawing.to_tree()}
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -351,20 +384,11 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> Response:
-        where = {
-            str(part)
-            for found in error.errors()
-            for part in found["loc"][1:2]
-            if isinstance(part, str)
+        places = {
+            str(part) for one in error.errors() for part in one["loc"][1:2] if isinstance(part, str)
         }
-        known = sorted(
-            name
-            for name in where
-            if name in {*KeyboardRequest.model_fields, *PlanQuery.model_fields, *QUERY}
-        )
-        return _error(
-            422, f"out of range or of the wrong kind: {', '.join(known) or 'the request'}."
-        )
+        names = ", ".join(sorted(places & FIELDS)) or "the request"  # nothing that was sent
+        return _error(422, f"out of range or of the wrong kind: {names}.")
 
     @app.exception_handler(BayesgramError)
     async def wrong(_request: Request, error: BayesgramError) -> Response:
@@ -372,15 +396,23 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(_request: Request, error: HTTPException) -> Response:
-        told = {404: "there is nothing here.", 405: "this can't be done here."}
-        return _error(error.status_code, told.get(error.status_code, "the request can't be read."))
+        reasons = {404: "there is nothing here.", 405: "this can't be done here."}
+        reason = reasons.get(error.status_code, "the request can't be read.")
+        return _error(error.status_code, reason)
 
     @app.exception_handler(Exception)
     async def failed(_request: Request, _failure: Exception) -> Response:
         return _error(500, "something went wrong inside bayesgram.")
 
 
-QUERY = ("release", "first", "second", "order", "sort", "reverse", "page", "size", "text", "kind")
+# Names that an error may repeat.
+FIELDS = {
+    *KeyboardRequest.model_fields,
+    *PlanQuery.model_fields,
+    *PlanPictureRequest.model_fields,
+    *("release", "first", "second", "order", "sort", "reverse", "page", "size", "text", "kind"),
+    *("measure", "width"),
+}
 
 
 def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:

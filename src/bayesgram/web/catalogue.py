@@ -26,6 +26,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.charts import printable
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.packed import Words
 from bayesgram.public.public_model import PublicModel
@@ -33,7 +34,7 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.intervals import probability_interval, probability_intervals
 from bayesgram.releases.provenance import ORIGIN_COLUMN, encode_origins
 from bayesgram.releases.release import Release, is_made_with
-from bayesgram.reports.views import SMALLEST, ReleaseView, Row, printable
+from bayesgram.reports.views import SMALLEST_PROBABILITY, NgramRow, ReleaseView
 from bayesgram.text.ngrams import distinct_orders
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
@@ -95,7 +96,7 @@ class Page:
     """Some rows of many."""
 
     total: int
-    rows: list[Row]
+    rows: list[NgramRow]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,7 @@ class OrderTable:
             found = {sort: np.argsort(key, kind="stable") for sort, key in keys.items()} | found
         if self.release.probability_std is not None:
             doubt = self.release.probability_std[rows] / np.maximum(
-                self.release.probabilities[rows], SMALLEST
+                self.release.probabilities[rows], SMALLEST_PROBABILITY
             )
             found[Sort.SURE] = np.argsort(doubt, kind="stable")
         if self.release.discovered_mask is not None:
@@ -154,11 +155,11 @@ class OrderTable:
         ordered = self.orderings[sort]
         return ordered[wanted[ordered]]
 
-    def _row(self, row: int) -> Row:
+    def _row(self, row: int) -> NgramRow:
         before = None if self.public is None else float(self.public[row])
         ngram = printable(self.release.ngrams[row].as_py())
         found = self.release.discovered_mask is not None and bool(self.release.discovered_mask[row])
-        return Row(
+        return NgramRow(
             ngram,
             before,
             float(self.release.probabilities[row]),
@@ -169,12 +170,14 @@ class OrderTable:
 
 def _moved(before: Floats, after: Floats) -> Floats:
     """How much an n-gram moved, signed: θ log(θ/π) up, π log(θ/π) down, as `released.largest_changes` ranks them."""
-    ratio = np.log(np.maximum(after, SMALLEST)) - np.log(np.maximum(before, SMALLEST))
+    ratio = np.log(np.maximum(after, SMALLEST_PROBABILITY)) - np.log(
+        np.maximum(before, SMALLEST_PROBABILITY)
+    )
     moved: Floats = np.where(ratio > 0, after, before) * ratio
     return moved
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What kind of file."""
 
     CSV = "csv"
@@ -182,20 +185,20 @@ class Kind(StrEnum):
     PARQUET = "parquet"
 
     @property
-    def media(self) -> str:
+    def media_type(self) -> str:
         """Its type, for a browser."""
-        return {Kind.CSV: "text/csv", Kind.JSON: "application/json"}.get(
+        return {FileKind.CSV: "text/csv", FileKind.JSON: "application/json"}.get(
             self, "application/vnd.apache.parquet"
         )
 
 
-def written(table: OrderTable, rows: Ids, kind: Kind) -> bytes:
+def write_rows(table: OrderTable, rows: Ids, kind: FileKind) -> bytes:
     """These rows of a release, as a file."""
     found = columns(table, rows)
-    if kind is Kind.JSON:
+    if kind is FileKind.JSON:
         return json.dumps(found.to_pylist(), ensure_ascii=False).encode()
     out = io.BytesIO()
-    if kind is Kind.CSV:
+    if kind is FileKind.CSV:
         pa.csv.write_csv(found, out)
     else:
         pq.write_table(found, out, compression="zstd")

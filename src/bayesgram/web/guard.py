@@ -110,8 +110,8 @@ class Guard:
         if scope["type"] != "http":
             return  # no web sockets here
         refusal = self._refusal(scope)
-        if refusal is None and (given := self._handed_over(scope)):
-            await _come_in(send, given)
+        if refusal is None and (token := self._token_from_query(scope)):
+            await _redirect_with_cookie(send, token)
             return
         body = refusal or self._without_token(scope) or await _body(receive)
         if isinstance(body, Refusal):
@@ -141,12 +141,13 @@ class Guard:
             return _too_large()
         return None
 
-    def _handed_over(self, scope: Scope) -> str | None:
+    def _token_from_query(self, scope: Scope) -> str | None:
         """The token in the printed address, if it is right."""
         if self.entry.token is None or scope["path"] != "/" or not _reads(scope):
             return None
-        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        return given if given and self.entry.knows(given) else None
+        query = scope.get("query_string", b"").decode("latin-1")
+        token = parse_qs(query).get("token", [""])[0]
+        return token if token and self.entry.knows(token) else None
 
     def _without_token(self, scope: Scope) -> Refusal | None:
         scheme, _, bearer = _header(scope, b"authorization").partition(" ")
@@ -207,7 +208,7 @@ async def _refuse(send: Send, refusal: Refusal) -> None:
     )
 
 
-async def _come_in(send: Send, token: str) -> None:
+async def _redirect_with_cookie(send: Send, token: str) -> None:
     """Keep the token in a cookie that scripts can't read, and take it out of the address."""
     cookie = f"{COOKIE}={token}; HttpOnly; Path=/; SameSite=Strict"  # a token has letters, digits, - and _ alone
     await _answer(send, 303, {"location": "/", "set-cookie": cookie}, b"")

@@ -1,22 +1,23 @@
-"""The privacy cards and what the releases trade for their ε, in the words of the report. Released data only.
+"""What the parts of the page show: privacy cards, what each ε bought, and suggested next words.
 
-The next words from every release side by side, with how sure each is.
-
-What is typed stays in memory for one answer: it is not kept and not logged.
+In:  items of the catalogue: released data and public text alone.
+Out: plain values for JSON, and drawings. What is typed stays in memory for one answer: it is not
+kept and not logged.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bayesgram.charts import Drawing, format_percent, printable
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card
 from bayesgram.releases.card_sections import Grade, norm_histogram
 from bayesgram.releases.intervals import probability_interval
-from bayesgram.reports.views import SMALLEST, ReleaseView, printable
+from bayesgram.reports.pictures import ReleasePoint, draw_norms, draw_sources, draw_trade
+from bayesgram.reports.views import SMALLEST_PROBABILITY, ReleaseView
 from bayesgram.text.ngrams import START
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
@@ -24,30 +25,34 @@ from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
 LABELS = tuple(Guarantee)  # the better, the earlier
 GRADES = (None, *Grade)  # the worse, the later
 
+# --- Releases and their cards ---
 
-def ranking(items: Sequence[Item]) -> list[int]:
-    """Places from the best release on: first what is proved and protects, then what knows most of what people write.
 
-    Of those that don't say how sure they are, a larger ε stands for more knowledge.
+def rank_releases(items: Sequence[Item]) -> list[int]:
+    """Return the places of releases, the best first.
+
+    First comes what is proved and protects, then what knows most of what people write. Of those
+    that don't say how sure they are, a larger ε stands for more knowledge.
     """
-    keys = [_worth(item.view) for item in items]
+    keys = [_rank_key(item.view) for item in items]
     return sorted(range(len(items)), key=lambda place: keys[place])
 
 
-def _worth(view: ReleaseView) -> tuple[int, int, bool, float, float]:
-    card, known = view.card, view.orders[-1].known
-    mass = sum(each.mass_share for each in known)  # within any of the factors
+def _rank_key(view: ReleaseView) -> tuple[int, int, bool, float, float]:
+    card = view.card
+    known = view.orders[-1].known
+    known_mass = sum(one.mass_share for one in known)  # within any of the factors
     return (
         LABELS.index(card.guarantee),
         GRADES.index(card.grade),
         not known,
-        -mass,
+        -known_mass,
         -(card.epsilon or 0.0),
     )
 
 
-def brief(item: Item) -> dict[str, Any]:
-    """A release in a line."""
+def summarize_release(item: Item) -> dict[str, Any]:
+    """Return a release in a line."""
     card = item.view.card
     return {
         "name": item.view.shown_name,
@@ -66,8 +71,8 @@ def brief(item: Item) -> dict[str, Any]:
     }
 
 
-def full(view: ReleaseView) -> dict[str, Any]:
-    """The card in plain words, and the histogram of norms."""
+def card_details(view: ReleaseView) -> dict[str, Any]:
+    """Return the card of a release in plain words."""
     card = view.card
     return {
         "name": view.shown_name,
@@ -77,93 +82,136 @@ def full(view: ReleaseView) -> dict[str, Any]:
         "claim": card.claim,
         "statement": printable(card.promise_sentence),
         "protects": printable(card.protects),
-        "person": None if card.person_sentence is None else printable(card.person_sentence),
+        "person": _printable_or_none(card.person_sentence),
         "meaning": view.meaning,
         "not_covered": list(view.not_covered),
         "assumes": list(card.assumptions),
         "composition": card.composition_sentence,
-        "chain": None if card.chain_sentence is None else printable(card.chain_sentence),
-        "made_from": [printable(str(each)) for each in card.ingredients],
+        "chain": _printable_or_none(card.chain_sentence),
+        "made_from": [printable(str(ingredient)) for ingredient in card.ingredients],
         "inferred": card.reinference_sentence,
-        "ledger": _ledger(card),
-        "command": None if card.command is None else printable(card.command),
+        "ledger": _ledger_sentence(card),
+        "command": _printable_or_none(card.command),
         "vocabulary": card.vocabulary_sentence,
-        "segment": None if card.segment_sentence is None else printable(card.segment_sentence),
+        "segment": _printable_or_none(card.segment_sentence),
         "discovered": [vars(row) for row in view.discovered],
         "sources": card.sources_sentence,
-        "source_weights": _sources(view),
         "clipping": view.clipping.sentence,
-        "norms": _norms(card),
-        "norm_doubt": view.clipping.doubt,
+        "has_norms": bool(norm_histogram(card.details)),
         "facts": {printable(name): printable(value) for name, value in view.facts.items()},
     }
 
 
-def trade(item: Item) -> dict[str, Any]:
-    """What an ε bought: how much is known within a factor, and how far the release went from public text."""
-    view = item.view
-    longest = view.orders[-1]
-    return {
-        "name": view.shown_name,
-        "guarantee": view.card.guarantee.name,
-        "claim": view.card.claim,
-        "epsilon": view.card.epsilon,
-        "order": longest.order,
-        "known": [
-            {"factor": known.factor, "ngrams": known.ngram_share, "mass": known.mass_share}
-            for known in longest.known
-        ],
-        "learnt": _learnt(view),
-    }
+def _printable_or_none(text: str | None) -> str | None:
+    return None if text is None else printable(text)
 
 
-def _learnt(view: ReleaseView) -> float | None:
-    """KL(θ ‖ π) of the longest n-grams: how much the release says that public text did not."""
-    if view.public is None:
-        return None
-    among = view.orders[-1].among
-    theta, prior = view.release.probabilities[among], view.public[among]
-    logs = np.log(np.maximum(theta, SMALLEST)) - np.log(np.maximum(prior, SMALLEST))
-    return float(theta @ logs)
-
-
-def _sources(view: ReleaseView) -> list[dict[str, Any]]:
-    """The weights of each order, the longest first."""
-    return [
-        {
-            "order": order,
-            "weights": [
-                {
-                    "name": source.name,
-                    "weight": source.weight,
-                    "ends": source.interval,
-                    "shown": source.percent_text,
-                    "clear": source.is_above_noise,
-                }
-                for source in sources
-            ],
-        }
-        for order, sources in reversed(view.sources.items())
-    ]
-
-
-def _norms(card: Card) -> list[dict[str, Any]]:
-    """Without infinity, which JSON lacks."""
-    return [
-        {
-            "low": found.low,
-            "high": None if math.isinf(found.high) else found.high,
-            "users": found.users,
-            "clipped": found.clipped,
-        }
-        for found in norm_histogram(card.details)
-    ]
-
-
-def _ledger(card: Card) -> str | None:
+def _ledger_sentence(card: Card) -> str | None:
     if not card.ledger:
         return None
-    return f"charged to the population {printable(str(card.ledger['population']))}, entry {card.ledger['entry']}"
+    population = printable(str(card.ledger["population"]))
+    return f"charged to the population {population}, entry {card.ledger['entry']}"
+
+
+def draw_card(view: ReleaseView, width: float) -> dict[str, Drawing]:
+    """Draw what a card has pictures of: weights of sources, and the norms of users."""
+    drawings = {}
+    if view.sources:
+        drawings["sources"] = draw_sources(view.sources, width=width, is_interactive=True)
+    bins = norm_histogram(view.card.details)
+    if bins:
+        noise_std = view.clipping.noise_std
+        drawings["norms"] = draw_norms(bins, noise_std, width=width, is_interactive=True)
+    return drawings
+
+
+# --- What each ε bought ---
+
+LEARNT = "learnt"  # the measure of how far a release went from public text
+
+
+@dataclass(frozen=True)
+class TradeMeasure:
+    """Something that can be drawn against ε."""
+
+    key: str
+    name: str
+
+    @property
+    def factor(self) -> float | None:
+        """Within which factor something is known; None for how far a release went."""
+        return None if self.key == LEARNT else float(self.key)
+
+
+def trade_measures(items: Sequence[Item]) -> list[TradeMeasure]:
+    """Return what can be drawn of these releases, what tells most first.
+
+    The factor of the report, 2, leads; a measure that is about 0 for all of them comes last.
+    """
+    factors = sorted(
+        {known.factor for item in items for known in item.view.orders[-1].known},
+        key=lambda factor: (factor != 2, factor),
+    )
+    measures = [
+        TradeMeasure(f"{factor:g}", f"what is known within a factor of {factor:g}")
+        for factor in factors
+    ]
+    if any(item.view.public is not None for item in items):
+        measures.append(TradeMeasure(LEARNT, "how far it went from public text"))
+    return sorted(measures, key=lambda measure: not _says_something(items, measure))
+
+
+def _says_something(items: Sequence[Item], measure: TradeMeasure) -> bool:
+    return any((trade_value(item.view, measure) or 0.0) >= 0.005 for item in items)
+
+
+def trade_value(view: ReleaseView, measure: TradeMeasure) -> float | None:
+    """Return what a release has of a measure, for its longest n-grams; None if nobody knows."""
+    longest = view.orders[-1]
+    if measure.factor is not None:
+        masses = [known.mass_share for known in longest.known if known.factor == measure.factor]
+        return masses[0] if masses else None
+    if view.public is None:
+        return None
+    # KL(θ ‖ π): how much the release says that public text did not.
+    theta = view.release.probabilities[longest.among]
+    prior = view.public[longest.among]
+    log_ratio = np.log(np.maximum(theta, SMALLEST_PROBABILITY)) - np.log(
+        np.maximum(prior, SMALLEST_PROBABILITY)
+    )
+    return float(theta @ log_ratio)
+
+
+def draw_trade_for(
+    items: Sequence[Item], measure: TradeMeasure, width: float
+) -> tuple[Drawing | None, list[str]]:
+    """Draw a measure against ε; also return the names of releases that are not drawn."""
+    points: list[ReleasePoint] = []
+    left_out: list[str] = []
+    for item in items:
+        view = item.view
+        value = trade_value(view, measure)
+        if not view.card.epsilon or value is None:
+            left_out.append(view.shown_name)
+            continue
+        words = f"{value:.3g} nats from public text"
+        if measure.factor is not None:
+            words = f"{format_percent(value)} of what people write"
+        points.append(
+            ReleasePoint(
+                view.shown_name,
+                view.card.epsilon,
+                value,
+                view.card.guarantee.name,
+                f"{view.shown_name}, {view.card.claim}: {words}.",
+            )
+        )
+    if not points:
+        return None, left_out
+    return draw_trade(points, is_share=measure.factor is not None, width=width), left_out
+
+
+# --- Suggested next words ---
 
 
 @dataclass(frozen=True)
@@ -201,36 +249,46 @@ def suggest(
     cache: float = 0.0,
     items: Sequence[Item] | None = None,
 ) -> Answer:
-    """Public text first, then the releases asked for, or all; `cache` is how much the text's own words count."""
-    cut: dict[Tokenizer, tuple[list[list[str]], str]] = {}
-    columns, typed = [], ""
+    """Suggest the next words after a text: public text first, then the releases.
+
+    Args:
+        catalogue: What the page reads.
+        text: What was typed; it is not kept.
+        how_many: Words of each column.
+        cache: How much the words of the text itself count.
+        items: Which releases to ask; all without it.
+    """
+    split: dict[Tokenizer, tuple[list[list[str]], str]] = {}  # models of one tokenizer share it
+    columns = []
+    typed = ""
     asked = catalogue.items if items is None else items
     models = [] if catalogue.public_model is None else [(PUBLIC, catalogue.public_model, None)]
     for name, model, item in [
         *models,
         *((item.view.shown_name, item.model, item) for item in asked),
     ]:
-        if model.tokenizer not in cut:
-            cut[model.tokenizer] = model.tokenizer.split_unfinished(text)
-        sentences, typed = cut[model.tokenizer]
-        found = model.suggest(text, how_many, cache=cache, capitals=False)
-        written = model.capitalise(found, sentences, text[len(text) - len(typed) :])
-        surely = None if cache else item  # the intervals are about the release alone
-        sure = [_sure(surely, sentences[-1], *each) for each in found]
-        adds = [model.tokenizer.text_added_by(sentences[-1], each.word) for each in found]
-        rows = zip(written, sure, adds, strict=True)
-        words = [
-            Suggestion(printable(word), likely, low, high, new)
-            for (word, likely), (low, high), new in rows
-        ]
+        if model.tokenizer not in split:
+            split[model.tokenizer] = model.tokenizer.split_unfinished(text)
+        sentences, typed = split[model.tokenizer]
+        predictions = model.suggest(text, how_many, cache=cache, capitals=False)
+        written = model.capitalise(predictions, sentences, text[len(text) - len(typed) :])
+        with_intervals = None if cache else item  # the intervals are about the release alone
+        words = []
+        for prediction, (word, probability) in zip(predictions, written, strict=True):
+            low, high = _word_interval(with_intervals, sentences[-1], *prediction)
+            added = model.tokenizer.text_added_by(sentences[-1], prediction.word)
+            words.append(Suggestion(printable(word), probability, low, high, added))
         columns.append(Column(name, words))
     return Answer(printable(typed), columns)
 
 
-def _sure(
+Interval = tuple[float, float] | tuple[None, None]
+
+
+def _word_interval(
     item: Item | None, context: list[str], word: str, probability: float
-) -> tuple[float, float] | tuple[None, None]:
-    """The interval of the longest n-gram in the release that ends with this word, relative to it."""
+) -> Interval:
+    """The interval of the longest n-gram in the release that ends with this word, scaled to it."""
     if item is None or item.view.release.probability_std is None:
         return None, None
     before = [START, *context] if item.model.tokenizer.boundaries else context
@@ -238,11 +296,11 @@ def _sure(
         ngram = [*before[max(len(before) - order + 1, 0) :], word]
         row = item.tables[order].index.find(" ".join(ngram)) if len(ngram) == order else None
         if row is not None:
-            return _scaled(item, row, probability)
+            return _scale_interval(item, row, probability)
     return None, None
 
 
-def _scaled(item: Item, row: int, probability: float) -> tuple[float, float] | tuple[None, None]:
+def _scale_interval(item: Item, row: int, probability: float) -> Interval:
     released = float(item.view.release.probabilities[row])
     ends = probability_interval(item.view.release, row)
     if ends is None or released <= 0:

@@ -26,7 +26,6 @@ const HEADINGS = {
 };
 const KINDS = ["csv", "json", "parquet"];
 const OPPOSITE = { ascending: "descending", descending: "ascending" };
-const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
 
 let told = { releases: [], ranking: [] };
 let page = 1;
@@ -218,8 +217,8 @@ function drawing(row, axis) {
       : beyond(x(low)));
   }
   const dot = (kind, value, r) => (value > 0 ? svg("circle", { class: kind, cx: x(value), cy: 10, r }) : beyond(x(0)));
-  if (row.before !== null) parts.push(dot("hollow", row.before, 3.6));
-  parts.push(dot(COLOURS[release().guarantee], row.after, 4));
+  if (row.before !== null) parts.push(dot("public", row.before, 3.6));
+  parts.push(dot(`dot ${release().guarantee}`, row.after, 4));
   return svg("svg", { height: 20, "aria-hidden": "true" }, parts);
 }
 

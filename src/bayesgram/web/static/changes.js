@@ -3,7 +3,7 @@
 import { keep } from "./address.js";
 import { ask, digits, el, find, fine, inList, options, probability, trouble, whenBack } from "./dom.js";
 
-const NOTHING = { told: "", notes: [], tables: {} };
+const NOTHING = { summary: "", notes: [], tables: {} };
 const ENDS = { from: "changes-first", to: "changes-second" };
 let asked = 0;
 let releases = [];
@@ -27,7 +27,7 @@ export function restore(values) {
     find(id).value = at < 0 ? usual[end] : at;
   }
   if (releases.length > 1) compare();
-  else draw({ ...NOTHING, told: "There is one release here; start the page with two or more to see what changed." });
+  else draw({ ...NOTHING, summary: "There is one release here; start the page with two or more to see what changed." });
 }
 
 const chosen = (end) => find(ENDS[end]).value;
@@ -41,7 +41,7 @@ async function compare() {
   const mine = ++asked;
   remember();
   if (chosen("from") === chosen("to")) {
-    draw({ ...NOTHING, told: "Choose two releases that differ." });
+    draw({ ...NOTHING, summary: "Choose two releases that differ." });
     fine("changes");
     return;
   }
@@ -60,10 +60,10 @@ async function compare() {
   }
 }
 
-function draw({ told, read, notes, tables }) {
+function draw({ summary, how_to_read, notes, tables }) {
   const shown = Object.entries(tables).filter(([, rows]) => rows.length);
-  find("changes-told").textContent = told;
-  find("changes-read").textContent = shown.length ? read : "";
+  find("changes-told").textContent = summary;
+  find("changes-read").textContent = shown.length ? how_to_read : "";
   find("changes-notes").replaceChildren(...notes.map((note) => el("p", { class: "dim" }, note)));
   find("changes-tables").replaceChildren(...shown.map(table));
 }

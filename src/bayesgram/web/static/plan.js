@@ -1,7 +1,7 @@
 // Plan a release: simulations come in one by one, and the picture grows.
 
 import { keep } from "./address.js";
-import { fitted, logAxis, plane } from "./charts.js";
+import { clearPicture, readAloud, showPicture } from "./charts.js";
 import { AGAIN, ask, digits, el, find, fine, isLost, number, pause, share, trouble, whenBack } from "./dom.js";
 import { typedNumber } from "./numbers.js";
 
@@ -28,6 +28,7 @@ export function begin(_about, values) {
   find("plan-form").addEventListener("change", remember);
   find("plan-form").addEventListener("input", (event) => event.target.removeAttribute("aria-invalid"));
   find("plan-stop").addEventListener("click", () => stop.abort());
+  readAloud(find("plan-chart"), find("plan-readout"));
   learnt = learn(values.has("size"));
 }
 
@@ -128,7 +129,7 @@ async function simulate() {
 // What was found for another wish is no answer to this one.
 function clear() {
   fine("plan");
-  fitted(find("plan-chart"), () => []);
+  clearPicture(find("plan-chart"));
   for (const id of ["plan-sentence", "plan-warnings", "plan-readout"]) find(id).replaceChildren();
   find("plan-notes").hidden = true;
 }
@@ -137,8 +138,6 @@ function working(busy) {
   find("plan-go").disabled = busy;
   find("plan-stop").hidden = !busy;
 }
-
-const short = (tick) => (tick < 1e-3 ? tick.toExponential() : digits(tick)); // 1e-5 has room where 0.00001 has none
 
 const range = (draws, name) => {
   const values = draws.map((draw) => draw[name]);
@@ -163,24 +162,12 @@ function sentence(asked, draws) {
 
 function show(asked, found) {
   const done = [...found].filter(([, draws]) => draws.length).sort(([a], [b]) => a - b);
-  const alone = range(done.flatMap(([, draws]) => draws), "public_kl").mean;
-  const points = done.map(([epsilon, draws]) => {
-    const { mean, low, high } = range(draws, "kl");
-    const band = draws.length > 1 ? { low, high } : {};
-    const look = { colour: "good", name: epsilon === asked.epsilon ? "yours" : "" };
-    const span = draws.length > 1 ? `, ${digits(low, 2)} to ${digits(high, 2)}` : "";
-    const values = `ε = ${digits(epsilon)}: KL about ${digits(mean, 2)}${span}.`;
-    return { x: epsilon, y: mean, ...band, ...look, values };
+  const public_kl = range(done.flatMap(([, draws]) => draws), "public_kl").mean;
+  const points = done.map(([epsilon, draws]) => ({ epsilon, kls: draws.map((draw) => draw.kl) }));
+  showPicture(find("plan-chart"), async (width) => {
+    const answer = await ask("api/plan/picture", { points, public_kl, width }).catch(() => ({ picture: null }));
+    return answer.picture;
   });
-  const levels = [...points.flatMap((point) => [point.y, point.low, point.high]), alone].filter((level) => level > 0);
-  fitted(find("plan-chart"), (width) => plane({
-    width, title: "Expected KL against ε", points, joined: true, readout: find("plan-readout"),
-    x: (from, to) => logAxis(points.map((point) => point.x), from, to),
-    y: (from, to) => logAxis(levels, from, to),
-    xName: "ε: more is less private", yName: "expected KL, lower is better",
-    yText: short,
-    dashed: alone > 0 ? { y: alone, name: "public text alone" } : null,
-  }));
   find("plan-sentence").textContent = sentence(asked, found.get(asked.epsilon));
   find("plan-warnings").replaceChildren(...found.get(asked.epsilon).at(-1).warnings
     .map((warning) => el("p", { class: "warning" }, warning)));

@@ -1,11 +1,10 @@
 // The privacy card in plain words, and what each ε bought.
 
 import { keep, placeOf } from "./address.js";
-import { ask, digits, el, find, fine, inList, label, number, options, probability, share, trouble,
+import { ask, el, find, fine, inList, label, number, options, probability, trouble,
   whenBack } from "./dom.js";
-import { bars, chart, linearAxis, logAxis, plane, weights } from "./charts.js";
+import { readAloud, showPicture, clearPicture } from "./charts.js";
 
-const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
 const CAPTION = "Green is PROVED, orange EMPIRICAL, grey no guarantee: only of the green ones is ε a limit. "
   + "Point at a release, or move to it with the tab key, to read it below.";
 const NOTHING = "Nothing to draw: these releases don't say how sure they are. Start with --vocab to see how far they "
@@ -14,9 +13,10 @@ const NO_LEDGER = "none was charged: nothing keeps the sum of releases about the
 const NO_COMMAND = "not noted: made from Python, or by an earlier version";
 const WEIGHTS = "Weights with which the public sources, mixed, fit the noisy counts best. They are learnt after the "
   + "noise: inside the ε of the release. Whiskers and ± are two standard deviations. Hollow bars may be noise.";
+const NORMS = "Users by the norm of their counts, noisy. Full bars count in full, hollow ones less.";
 const DISCOVERED = "Many people write these n-grams, and public text lacks them. They were found in people's own text, at "
   + "an ε of its own, which adds up with this release's.";
-let trades = [];
+let measures = []; // what can be drawn against ε
 let releases = [];
 let ranking = [];
 let asked = 0;
@@ -29,18 +29,18 @@ export async function begin(about, values) {
   find("trade-measure").addEventListener("change", () => { remember(); trade(); });
   for (const form of find("privacy").querySelectorAll("form"))
     form.addEventListener("submit", (event) => event.preventDefault());
+  readAloud(find("trade-chart"), find("trade-readout"));
   glance();
   restore(values);
   learn();
 }
 
-// What the trade-off is drawn from.
+// What can be drawn against ε.
 async function learn() {
   try {
-    trades = await ask("api/trade");
-    options(find("trade-measure"), measures());
-    find("trade-form").hidden = !measures().length;
-    choose(telling());
+    measures = await ask("api/trade");
+    options(find("trade-measure"), measures.map(({ key, name }) => [key, name]));
+    find("trade-form").hidden = !measures.length;
     choose(measure);
     trade();
     fine("privacy");
@@ -53,7 +53,7 @@ async function learn() {
 export function restore(values) {
   find("card-release").value = placeOf(values.get("release"), { releases, ranking });
   measure = values.get("measure") ?? "";
-  if (trades.length) { choose(measure); trade(); }
+  if (measures.length) { choose(measure); trade(); }
   remember();
   card();
 }
@@ -66,52 +66,26 @@ function choose(wanted) {
   if ([...select.options].some((option) => option.value === wanted)) select.value = wanted;
 }
 
-function measures() {
-  const known = trades.find((item) => item.known.length)?.known ?? [];
-  const words = (factor) => `what is known within a factor of ${digits(factor)}`;
-  const found = known.map(({ factor }, at) => ({ factor, option: [`known ${at}`, words(factor)] }));
-  const first = (each) => (each.factor === 2 ? -1 : each.factor); // the report's factor leads
-  const sorted = found.sort((a, b) => first(a) - first(b)).map((each) => each.option);
-  if (trades.every((item) => item.learnt === null)) return sorted;
-  return [...sorted, ["learnt", "how far it went from public text"]];
-}
-
-// The first measure that tells something.
-const telling = () => measures().map(([value]) => value)
-  .find((value) => trades.some((item) => measured(item, value) >= 0.005));
-
-function measured(item, wanted = find("trade-measure").value) {
-  const [kind, at] = wanted.split(" ");
-  return kind === "learnt" ? item.learnt : item.known[Number(at)]?.mass ?? null;
-}
-
 function trade() {
-  const learnt = find("trade-measure").value === "learnt";
-  const drawn = trades.filter((item) => item.epsilon && measured(item) !== null);
-  const figure = find("trade-figure");
-  find("trade-readout").hidden = !drawn.length;
-  if (!drawn.length) {
-    figure.replaceChildren(el("p", { class: "dim" }, NOTHING));
-    return;
-  }
-  const words = (value) => (learnt ? `${digits(value)} nats from public text` : `${share(value)} of what people write`);
-  const points = drawn.map((item) => {
-    const values = `${item.name}, ${item.claim}: ${words(measured(item))}.`;
-    return { x: item.epsilon, y: measured(item), colour: COLOURS[item.guarantee], name: item.name, values };
-  }).sort((a, b) => a.x - b.x);
-  const draw = (width) => plane({ width, title: "Trade-off", points, readout: find("trade-readout"),
-    x: (from, to) => logAxis(points.map((point) => point.x), from, to),
-    y: (from, to) => linearAxis(learnt ? points.map((point) => point.y) : [1], from, to),
-    xName: "ε: more is less private", yName: learnt ? "KL(release ‖ public), nats" : "share of what people write",
-    yText: learnt ? digits : share });
-  figure.replaceChildren(...[chart(draw), el("figcaption", {}, CAPTION), silent(drawn)].filter(Boolean));
-  find("trade-readout").textContent = points.at(-1).values;
-}
-
-function silent(drawn) {
-  const names = trades.filter((item) => !drawn.includes(item)).map((item) => item.name);
-  if (!names.length) return null;
-  return el("p", { class: "dim" }, `Not drawn: ${names.join(", ")}: no ε, or no word on how sure the numbers are.`);
+  const place = find("trade-chart");
+  find("trade-caption").textContent = measures.length ? CAPTION : NOTHING;
+  find("trade-silent").textContent = "";
+  find("trade-readout").textContent = "";
+  if (!measures.length) { clearPicture(place); return; }
+  showPicture(place, async (width) => {
+    try {
+      const wanted = new URLSearchParams({ measure: find("trade-measure").value, width });
+      const { picture, silent } = await ask(`api/trade/picture?${wanted}`);
+      find("trade-caption").textContent = picture ? CAPTION : NOTHING;
+      find("trade-silent").textContent = picture && silent.length
+        ? `Not drawn: ${silent.join(", ")}: no ε, or no word on how sure the numbers are.` : "";
+      return picture;
+    } catch (error) {
+      trouble(error, "privacy");
+      whenBack(error, learn);
+      return null;
+    }
+  });
 }
 
 function glance() {
@@ -162,7 +136,7 @@ function described(told) {
     el("dl", {}, pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())])),
     ...sources(told),
     ...discovered(told),
-    el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...histogram(told),
+    el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...(told.has_norms ? drawn("norms", NORMS) : []),
     el("details", {}, el("summary", {}, "Settings"), el("div", { class: "scroll" }, settings(told.facts)))];
 }
 
@@ -172,12 +146,22 @@ function settings(facts) {
   return el("table", {}, el("tbody", {}, Object.entries(facts).map(row)));
 }
 
+// A picture of the card, and below it what its marks say.
+function drawn(name, caption) {
+  const place = el("div", { class: "chart" }), release = find("card-release").value;
+  const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
+  readAloud(place, readout);
+  showPicture(place, async (width) => {
+    const answer = await ask(`api/card/pictures?${new URLSearchParams({ release, width })}`).catch(() => ({}));
+    return answer[name];
+  });
+  return [el("figure", {}, place, el("figcaption", {}, caption)), readout];
+}
+
 function sources(told) {
   if (!told.sources) return [];
-  const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
   return [el("h3", {}, "Which public text your people write like"), el("p", {}, told.sources),
-    el("figure", {}, chart((width) => weights(told.source_weights, width, readout)),
-      el("figcaption", {}, WEIGHTS)), readout];
+    ...drawn("sources", WEIGHTS)];
 }
 
 function discovered(told) {
@@ -191,12 +175,4 @@ function discovered(told) {
       el("table", {}, el("caption", {}, "The most probable of them"),
         el("thead", {}, el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, told.discovered.map(line))))];
-}
-
-function histogram(told) {
-  if (!told.norms.length) return [];
-  const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
-  return [el("figure", {}, chart((width) => bars(told.norms, told.norm_doubt, width, readout)),
-    el("figcaption", {}, "Users by the norm of their counts, noisy. Full bars count in full, hollow ones less.")),
-  readout];
 }
