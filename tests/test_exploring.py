@@ -111,7 +111,9 @@ def run_properties(folder, explored):
     """
     folder.mkdir()
     (folder / "test_properties.py").write_text(PROPERTIES)
-    (folder / "conftest.py").write_text("from helpers.hypothesis_profiles import load_profile\nload_profile()\n")
+    (folder / "conftest.py").write_text(
+        "from helpers.hypothesis_profiles import load_profile\nload_profile()\n"
+    )
     environment = {**os.environ, "PYTHONPATH": str(TESTS), EXPLORE_VARIABLE: explored}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "."],
