@@ -310,7 +310,7 @@ def _measure_coverage(
         text.add(batch.text)
     covered = []
     for rows, part in vocabulary.by_order:
-        written = text.windows(part.order)
+        written = text.count_windows(part.order)
         listed = counts.totals[rows]
         new = 0
         if vocabulary.origins is not None:

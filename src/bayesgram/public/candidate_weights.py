@@ -27,7 +27,7 @@ from bayesgram.lm.search import find
 from bayesgram.lm.trie import UNKNOWN
 from bayesgram.public.public_model import count_ngrams
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.ngram_tables import WindowIndex, bits_of
+from bayesgram.text.ngram_tables import WindowIndex, token_bits
 from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
@@ -53,7 +53,7 @@ class SpellingModel:
         tokenizer = Tokenizer(TokenizerKind.CHARACTERS, lowercase=False, boundaries=True)
         letters = StringTable()
         for chunk in chunks(words):
-            data, offsets, _ = tokenizer.cut(chunk)
+            data, offsets, _ = tokenizer.tokenize(chunk)
             letters.add(data, offsets)
         marks = pa.array([START.encode(), END.encode(), UNKNOWN.encode()], pa.large_binary())
         known = pa.concat_arrays([letters.strings(), marks])
@@ -69,7 +69,7 @@ class SpellingModel:
         """Log p of each word's letters and of its end."""
         found = [np.zeros(0)]
         for chunk in chunks(words):
-            data, offsets, ends = self.model.tokenizer.cut(chunk)
+            data, offsets, ends = self.model.tokenizer.tokenize(chunk)
             scores = self.model.trie.score(self.model.encode_tokens(data, offsets))[0]
             found.append(segment_sums(scores, ends) * LOG_10)
         return np.concatenate(found)
@@ -160,7 +160,7 @@ class PublicTextModel:
 
     def _index(self, order: int, tokens: int) -> WindowIndex:
         """The vocabulary's n-grams of an order."""
-        kind = order, bits_of(tokens)
+        kind = order, token_bits(tokens)
         if kind not in self._indices:
             rows = pa.array(np.flatnonzero(ngram_orders(self.vocabulary.ngrams) == order))
             ngrams = self.vocabulary.ngrams.take(rows)
