@@ -18,7 +18,13 @@ import numpy as np
 
 from bayesgram.arrays import Floats
 from bayesgram.audit.evaluation import kl_divergence
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
+from bayesgram.mechanisms.base import (
+    CountsMechanism,
+    Outcome,
+    Randomness,
+    normalise_counts,
+    require_budget,
+)
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
@@ -37,14 +43,18 @@ CLIP_NORMS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 16.0)
 class Peer(Gaussian):
     """Makes something of the same noisy counts that `gaussian` has."""
 
-    def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    def estimate(
+        self,
+        counts: UserCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        randomness: Randomness,
     ) -> Outcome:
         """Measure as `gaussian` does, then post-process."""
-        noise = self.calibrated(vocabulary, need(budget, self.name))
+        noise = self.calibrate(vocabulary, require_budget(budget, self.name))
         ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
         total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
-        noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS) * (
+        noisy = randomness.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS) * (
             self.clip_norm / UNITS
         )
         return Outcome(self.processed(noisy, noise.multiplier * self.clip_norm, vocabulary))
@@ -82,15 +92,15 @@ class JamesStein(Peer):
         """Shrink."""
         off = noisy - noisy.mean()
         part = max(0.0, 1 - (off.size - 3) * deviation**2 / float(off @ off))
-        return normalised(noisy.mean() + part * off)
+        return normalise_counts(noisy.mean() + part * off)
 
 
 def mechanisms(
     expected_users: int, epsilons: Sequence[float]
-) -> list[tuple[str, Mechanism, Budget | None]]:
+) -> list[tuple[str, CountsMechanism, Budget | None]]:
     """Those of the table."""
     bounds = paper_bounds(expected_users)
-    posterior: list[tuple[str, Mechanism, Budget | None]] = [
+    posterior: list[tuple[str, CountsMechanism, Budget | None]] = [
         ("posterior", Posterior(), Budget(epsilon, DELTA)) for epsilon in epsilons
     ]
     return [
@@ -163,7 +173,7 @@ def main() -> None:
         )
     for slope in (0.00032, 0.001):
         statistics = Paper(*paper_bounds(options.expected_users)).statistics(
-            counts, Randomness.make(1)
+            counts, Randomness.from_seed(1)
         )
         statistics.user_shifts(slope)
         start = perf_counter()

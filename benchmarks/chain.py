@@ -24,8 +24,8 @@ import pyarrow as pa
 from bayesgram.arrays import Floats, Ids
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.inference.reinfer import infer
-from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
 from bayesgram.private.counts_io import load_counts

@@ -33,14 +33,18 @@ CLIP_NORMS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 
 
 def crowd(
-    vocabulary: Vocabulary, amounts: Floats, manners: list[Floats], which: Floats, seed: int
+    vocabulary: Vocabulary,
+    norm_histogram_sum: Floats,
+    manners: list[Floats],
+    which: Floats,
+    seed: int,
 ) -> UserCounts:
     """Users who write so many n-grams each, in one of these manners."""
     rng = np.random.default_rng(seed)
     bounds = [np.cumsum(manner) for manner in manners]
     users, ngrams, counts = [], [], []
     for user, (amount, manner) in enumerate(
-        zip(amounts.astype(int).tolist(), which.tolist(), strict=True)
+        zip(norm_histogram_sum.astype(int).tolist(), which.tolist(), strict=True)
     ):
         drawn = np.searchsorted(
             bounds[int(manner)], rng.random(max(amount, 1)) * bounds[int(manner)][-1]
@@ -51,7 +55,7 @@ def crowd(
         counts.append(times)
     sizes = [own.size for own in ngrams]
     return UserCounts(
-        pa.array([str(user) for user in range(amounts.size)]).cast(pa.large_binary()),
+        pa.array([str(user) for user in range(norm_histogram_sum.size)]).cast(pa.large_binary()),
         np.concatenate([[0], np.cumsum(sizes)]),
         np.concatenate(ngrams).astype(np.int32),
         np.concatenate(counts).astype(np.int32),
@@ -64,7 +68,7 @@ def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     """Populations from one extreme to the other."""
     public, rng = PublicNgrams.of(vocabulary.by_order[-1][1]), np.random.default_rng(1)
     usual, other = made_up(public, 1.5, rng=rng), made_up(public, 1.5, rng=rng)
-    heavy = np.sqrt(usual * other)  # half way to another manner
+    heavy_user_norm = np.sqrt(usual * other)  # half way to another manner
     one = np.zeros(200_000)
     yield "everybody writes one n-gram", crowd(vocabulary, one + 1, [usual], one, 2)
     yield (
@@ -75,12 +79,12 @@ def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     yield "one percent write half", crowd(vocabulary, 10 + 980 * few, [usual], few * 0, 4)
     yield (
         "one percent write half, differently",
-        crowd(vocabulary, 10 + 980 * few, [usual, heavy], few, 5),
+        crowd(vocabulary, 10 + 980 * few, [usual, heavy_user_norm], few, 5),
     )
     lengths = np.exp(1.2 * rng.standard_normal(100_000) + 1)
     yield (
         "long texts are written differently",
-        crowd(vocabulary, lengths, [usual, heavy], (lengths > 8) * 1.0, 6),
+        crowd(vocabulary, lengths, [usual, heavy_user_norm], (lengths > 8) * 1.0, 6),
     )
     yield "a thousand users", crowd(vocabulary, np.full(1_000, 30.0), [usual], np.zeros(1_000), 7)
 

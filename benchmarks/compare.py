@@ -79,10 +79,10 @@ class Week:
         cls, shares: Floats, users: int, rng: np.random.Generator, before: "Week | None" = None
     ) -> "Week":
         """A week of these people, who remember what they wrote the week before."""
-        amounts = np.clip(MEDIAN * np.exp(SPREAD * rng.standard_normal(users)), 1, MOST).astype(
-            np.int32
-        )
-        ends = np.concatenate([[0], np.cumsum(amounts)]).astype(np.int32)
+        norm_histogram_sum = np.clip(
+            MEDIAN * np.exp(SPREAD * rng.standard_normal(users)), 1, MOST
+        ).astype(np.int32)
+        ends = np.concatenate([[0], np.cumsum(norm_histogram_sum)]).astype(np.int32)
         draws = rng.choice(shares.size, int(ends[-1]), p=shares).astype(np.int32)
         last = before or cls(np.zeros(0, np.int32), np.zeros(users + 1, np.int32))
         chances = rng.random((2, draws.size))
@@ -128,9 +128,9 @@ def measured(
 ) -> ReleaseCounts:
     """A week through the door."""
     counts = week.counts(vocabulary)
-    chance = Randomness.make(seed)
+    randomness = Randomness.from_seed(seed)
     (noisy,), details = Posterior(clip_norm).measure(
-        counts, vocabulary, Budget(epsilon, DELTA), chance
+        counts, vocabulary, Budget(epsilon, DELTA), randomness
     )
     most = noisy.noise / details["noise_multiplier"]
     return ReleaseCounts(noisy.counts, noisy.noise, noisy.total, most, details["clip_norm_used"])

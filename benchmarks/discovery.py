@@ -28,9 +28,14 @@ from partition_selection import PEERS, CountMinSketch, Lists
 from bayesgram.arrays import Floats, Hashes, Ids, Integers, Singles
 from bayesgram.io import Records, read_records
 from bayesgram.io.atomic import spill_folder
-from bayesgram.io.spill import Chunks, Column
+from bayesgram.io.spill import SpillableChunks, SpillableColumn
 from bayesgram.mechanisms import discovery as mechanism
-from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
+from bayesgram.mechanisms.discovery import (
+    DEFAULT_ROUNDS,
+    DiscoveryMechanism,
+    Settings,
+    has_known_words,
+)
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private.candidates import (
@@ -94,7 +99,7 @@ class People:
         numbers = np.zeros(kept.size, np.int64)
         numbers[some] = np.arange(some.size)
         logs, candidates = weights[some].astype(np.float32), numbers[kept.candidates]
-        users = Chunks(None, columns=2)
+        users = SpillableChunks(None, columns=2)
         users.add([kept.lengths, candidates])
         columns = [in_memory(logs), in_memory(self.windows[some])]
         lists = CandidateLists(users, *columns, self.tokens, scratch=Path())
@@ -109,10 +114,10 @@ class People:
         )
 
 
-def in_memory(values: Singles | Ids) -> Column:
+def in_memory(values: Singles | Ids) -> SpillableColumn:
     """A column that needs no file."""
     width = None if values.ndim == 1 else values.shape[1]
-    column = Column(Path(), values.dtype, width=width, kept_bytes=values.nbytes)
+    column = SpillableColumn(Path(), values.dtype, width=width, kept_bytes=values.nbytes)
     column.add(values)
     return column
 
@@ -179,7 +184,7 @@ def log_probabilities(novelty: Any, rows: Ids, number: int) -> Floats:
     found = [np.zeros(0)]
     for some in np.array_split(rows, len(rows) // 100_000 + 1):
         stream = np.insert(some, order, -1, axis=1).ravel()
-        steps = novelty.likelihood.steps(stream, order)
+        steps = novelty.likelihood.conditional_log_probabilities(stream, order)
         found.append(window_log_probabilities(steps, order)[order - 1 :: order + 1])
     return np.concatenate(found)
 
@@ -206,8 +211,8 @@ def ours(
     `known` are the words of public text.
     """
     settings = Settings(tuple(np.unique(people.orders).tolist()), rounds=rounds)
-    door = DiscoveryMechanism(settings, budget, settings.calibrated(budget))
-    own = listed or people.heaviest(people.weights(), mechanism.MOST)
+    door = DiscoveryMechanism(settings, budget, settings.calibrate(budget))
+    own = listed or people.heaviest(people.weights(), mechanism.MAX_CANDIDATES)
 
     def find(seed: int) -> Integers:
         noise = SeededNoise(seed)
@@ -221,7 +226,7 @@ def ours(
             some = np.flatnonzero(sums >= door.bound.min_sum)
             noisy = noise.discrete_gaussian(sums[some], scale=door.threshold.scale)
             above = some[door._above(noisy)[0]]  # noqa: SLF001 - as there
-        return own.numbers[above[of_known_words(own.lists.ngrams(above), known)]]
+        return own.numbers[above[has_known_words(own.lists.ngrams(above), known)]]
 
     return find
 
@@ -236,7 +241,7 @@ def contestants(
         return lambda: lambda seed: PEERS[name](people.lists, bounds, np.random.default_rng(seed))
 
     return {
-        f"ours, {ROUNDS} rounds": lambda: ours(people, known, budget, ROUNDS),
+        f"ours, {DEFAULT_ROUNDS} rounds": lambda: ours(people, known, budget, DEFAULT_ROUNDS),
         "ours, 1 round": lambda: ours(people, known, budget, 1),
         **{name: peer(name) for name in PEERS},
     }

@@ -25,7 +25,7 @@ from discovery import DELTA, People, ours, read_people, words_of
 from bayesgram.arrays import Floats
 from bayesgram.inference import discovery_weights
 from bayesgram.mechanisms import discovery as mechanism
-from bayesgram.mechanisms.discovery import ROUNDS
+from bayesgram.mechanisms.discovery import DEFAULT_ROUNDS
 from bayesgram.privacy.budget import Budget
 from bayesgram.public import candidate_weights
 from bayesgram.public.candidate_weights import UNSEEN_LOG_PENALTY, PublicTextModel
@@ -75,14 +75,16 @@ CHANGES = [
     *(Change(discovery_weights, "EASE", value) for value in (1.0, 2.0)),
     *(Change(discovery_weights, "BELIEF", value) for value in (0.15, 0.35)),
     *(Change(discovery_weights, "HOPELESS", value) for value in (1.5, 3.0)),
-    *(Change(mechanism, "MOST", value) for value in (60, 150)),
+    *(Change(mechanism, "MAX_CANDIDATES", value) for value in (60, 150)),
 ]
 
 
 def found(people: People, known: Vocabulary, epsilons: Sequence[float], runs: int) -> Floats:
     """Log numbers found, ε × runs."""
-    listed = people.heaviest(people.weights(), mechanism.MOST)
-    finders = [ours(people, known, Budget(epsilon, DELTA), ROUNDS, listed) for epsilon in epsilons]
+    listed = people.heaviest(people.weights(), mechanism.MAX_CANDIDATES)
+    finders = [
+        ours(people, known, Budget(epsilon, DELTA), DEFAULT_ROUNDS, listed) for epsilon in epsilons
+    ]
     return np.log([[max(find(seed).size, 1) for seed in range(1, runs + 1)] for find in finders])
 
 

@@ -69,10 +69,10 @@ def share_of(budget: Budget, part: Vocabulary, orders: int) -> Budget:
     """
 
     def beyond(log_epsilon: float) -> float:
-        own = Posterior().calibrated(part, Budget(float(np.exp(log_epsilon)), budget.delta))
+        own = Posterior().calibrate(part, Budget(float(np.exp(log_epsilon)), budget.delta))
         return float(np.log(own.multiplier / whole))
 
-    whole = Posterior().calibrated(part, budget).multiplier * np.sqrt(orders)
+    whole = Posterior().calibrate(part, budget).multiplier * np.sqrt(orders)
     least, most = np.log([budget.epsilon / (2 * orders), budget.epsilon])
     return Budget(float(np.exp(brentq(beyond, least, most, xtol=1e-3))), budget.delta)
 
@@ -95,7 +95,9 @@ class Comparison:
     def run(self, epsilon: float, seed: int) -> dict[str, list[float]]:
         """KL by order, each way."""
         budget = Budget(epsilon, DELTA)
-        noisy, _ = Posterior().measure(self.counts, self.vocabulary, budget, Randomness.make(seed))
+        noisy, _ = Posterior().measure(
+            self.counts, self.vocabulary, budget, Randomness.from_seed(seed)
+        )
         found = {"together": self._judged(each.theta for each in infer_orders(noisy, self.parts))}
         if "noise" in self.ways:
             each = (

@@ -97,7 +97,7 @@ class CountMinSketch:
     delta: float
     most: int  # Δ₀
 
-    def calibrated(self) -> tuple[float, float]:
+    def calibrate(self) -> tuple[float, float]:
         """σ and T."""
         sigma = noise_multiplier(self.epsilon, self.delta / 2)
         return sigma, threshold(sigma, self.delta / 2, self.most)
@@ -105,14 +105,14 @@ class CountMinSketch:
 
 def weighted_gaussian(lists: Lists, bounds: CountMinSketch, rng: np.random.Generator) -> Integers:
     """All alike."""
-    sigma, level = bounds.calibrated()
+    sigma, level = bounds.calibrate()
     lists = lists.cut(rng.random(lists.candidates.size), bounds.most)
     return passing(lists.sums(1 / np.sqrt(np.maximum(lists.lengths, 1))), sigma, level, rng)
 
 
 def policy_gaussian(lists: Lists, bounds: CountMinSketch, rng: np.random.Generator) -> Integers:
     """Users in random order, each by the ℓ2 descent."""
-    sigma, level = bounds.calibrated()
+    sigma, level = bounds.calibrate()
     lists = lists.cut(rng.random(lists.candidates.size), bounds.most)
     order = rng.permutation(lists.lengths.size)
     sums = descent(lists.starts, lists.candidates, order, lists.size, level + AHEAD * sigma)
@@ -134,7 +134,7 @@ def dp_sips(lists: Lists, bounds: CountMinSketch, rng: np.random.Generator) -> I
 
 def mad(lists: Lists, bounds: CountMinSketch, rng: np.random.Generator) -> Integers:
     """MaxAdaptiveDegree."""
-    sigma, level = bounds.calibrated()
+    sigma, level = bounds.calibrate()
     lists = lists.cut(rng.random(lists.candidates.size), bounds.most)
     return passing(adaptive_sums(lists, level + EXCESS * sigma), sigma, level, rng)
 

@@ -37,7 +37,7 @@ class People:
     counts: bg.UserCounts
 
     @property
-    def amounts(self) -> np.ndarray:
+    def norm_histogram_sum(self) -> np.ndarray:
         """How many n-grams each user wrote."""
         return np.add.reduceat(self.counts.counts, self.counts.starts[:-1])
 
@@ -60,14 +60,16 @@ def stored(vocab: str, counts: str) -> People:
 
 def compared(people: People, epsilon: float) -> str:
     """One row of the table."""
-    amounts = people.amounts
+    norm_histogram_sum = people.amounts
     far = float(np.sqrt(2 * kl_divergence(people.counts.totals, people.vocabulary.prior)))
     told = {
-        "ngrams_a_user": float(amounts.mean()),
-        "unevenness": float(np.log(amounts).std()),
+        "ngrams_a_user": float(norm_histogram_sum.mean()),
+        "unevenness": float(np.log(norm_histogram_sum).std()),
         "difference": far,
     }
-    planned = plan(people.vocabulary, users=len(amounts), **told, epsilon=[epsilon]).rows[0]
+    planned = plan(
+        people.vocabulary, users=len(norm_histogram_sum), **told, epsilon=[epsilon]
+    ).rows[0]
     made = bg.release(
         people.counts, people.vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7), seed=1
     )

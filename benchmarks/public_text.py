@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 
 from bayesgram.audit.evaluation import kl_divergence
-from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
@@ -30,14 +30,15 @@ NOISE = (4_200, 42_000)  # on public counts
 
 def with_useless_sources(vocabulary: Vocabulary, number: int) -> Vocabulary:
     """And so many sources of shuffled counts."""
-    chance = np.random.default_rng(5)
+    randomness = np.random.default_rng(5)
     names = vocabulary.source_names if vocabulary.sources else ["public"]
     known = [
         SourceCounts(name, counts)
         for name, counts in zip(names, vocabulary.counts_by_source, strict=True)
     ]
     useless = [
-        SourceCounts(f"useless{at}", chance.permutation(known[0].counts)) for at in range(number)
+        SourceCounts(f"useless{at}", randomness.permutation(known[0].counts))
+        for at in range(number)
     ]
     return Vocabulary.from_source_counts(
         vocabulary.ngrams, [*known, *useless], vocabulary.order, vocabulary.tokenizer
@@ -70,7 +71,7 @@ def main() -> None:
     counts = load_counts(options.counts, vocabulary_size=len(vocabulary))
     epsilons = [float(epsilon) for epsilon in options.epsilons.split(",")]
 
-    def loss(mechanism: Mechanism, public: Vocabulary, budget: Budget) -> float:
+    def loss(mechanism: CountsMechanism, public: Vocabulary, budget: Budget) -> float:
         made = [mechanism.release(counts, public, budget) for _ in range(options.runs)]
         return median(kl_divergence(counts.totals, each.probabilities) for each in made)
 

@@ -74,12 +74,12 @@ def made_up(
             tilted[rng.choice(np.argsort(-everyone)[50:400], FEW, replace=False)] *= TIMES
         truth.append(tilted / tilted.sum())
     home = rng.choice(shares.size, users, p=shares)
-    amounts = np.maximum(rng.lognormal(np.log(MEDIAN), SPREAD, users), 1).astype(int)
+    norm_histogram_sum = np.maximum(rng.lognormal(np.log(MEDIAN), SPREAD, users), 1).astype(int)
     abroad = np.where(rng.random(users) < ABROAD, rng.choice(shares.size, users, p=shares), home)
-    there = np.where(abroad == home, 0, amounts // 3)
+    there = np.where(abroad == home, 0, norm_histogram_sum // 3)
     columns, names = [], pa.array([f"{user}".encode() for user in range(users)], pa.large_binary())
     for segment, q in enumerate(truth):
-        written = np.where(home == segment, amounts - there, 0) + np.where(
+        written = np.where(home == segment, norm_histogram_sum - there, 0) + np.where(
             abroad == segment, there, 0
         )
         ngrams = np.searchsorted(np.cumsum(q), rng.random(written.sum()) * (1 - 1e-12)).clip(

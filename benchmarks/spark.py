@@ -114,10 +114,10 @@ def measured(folder: Path, users: int, size: int, master: str) -> dict[str, floa
 
         timed("vocab", lambda: engine.vocabulary(messages, size=size))
         counts = timed("count", lambda: engine.count(messages, vocabulary))
-        shape = Design.of(vocabulary).ngrams
+        shape = Design.from_vocabulary(vocabulary).ngrams
         timed("sum", lambda: clipped_sum(counts, shape, clip_norm=2.0))
         paper = Paper(max_count=1, max_total=100, slope=0.01)
-        timed("gamma", lambda: paper.gamma(paper.statistics(counts, Randomness.make(1))))
+        timed("gamma", lambda: paper.gamma(paper.statistics(counts, Randomness.from_seed(1))))
         row["nonzeros"] = counts.sizes()[1]
     shuffled = shuffled_bytes(
         next(path for path in folder.iterdir() if path.name.startswith(("local-", "app-")))

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.charts import SERIES, Axis, Drawing, Key, Series, legend, plot_xy, stack
-from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
@@ -82,7 +82,9 @@ def main() -> None:
     counts = load_counts(options.counts, vocabulary_size=len(vocabularies[0]))
     truth, rows = counts.totals, []
 
-    def loss(mechanism: Mechanism, vocabulary: Vocabulary, budget: Budget, users: int) -> float:
+    def loss(
+        mechanism: CountsMechanism, vocabulary: Vocabulary, budget: Budget, users: int
+    ) -> float:
         made = [
             mechanism.release(some_of(counts, users, seed), vocabulary, budget, seed=seed)
             for seed in range(options.runs)

@@ -258,4 +258,4 @@ def test_the_grid_of_algorithm_2_spans_the_paper_s_range():
 
     assert (SLOPES[0], SLOPES[-1]) == pytest.approx((1e-3, 1e4))
     assert all(b / a == pytest.approx(10) for a, b in pairwise(SLOPES))
-    assert Randomness.make(1).noise.seeded
+    assert Randomness.from_seed(1).noise.seeded

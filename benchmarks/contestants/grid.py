@@ -36,10 +36,10 @@ def main() -> None:
         passes.append(perf_counter() - begun)
         return gamma
 
-    tune(counts, vocabulary, 0.1, Randomness.make(1), paper=paper, grid=GRID)
+    tune(counts, vocabulary, 0.1, Randomness.from_seed(1), paper=paper, grid=GRID)
     with mock.patch.object(Statistics, "exact_gamma", timed):
         start, cpu = perf_counter(), process_time()
-        tune(counts, vocabulary, 0.1, Randomness.make(1), paper=paper, grid=GRID)
+        tune(counts, vocabulary, 0.1, Randomness.from_seed(1), paper=paper, grid=GRID)
         seconds, cpu = perf_counter() - start, process_time() - cpu
     said = {
         "seconds": seconds,

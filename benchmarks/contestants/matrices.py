@@ -121,7 +121,7 @@ def clip_ngrams(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
 
 def clip_words(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
     """Σ of clipped users, n-grams and the words they are made of, each with its weight."""
-    measured = Design.of(vocabulary).ngrams
+    measured = Design.from_vocabulary(vocabulary).ngrams
     if who == "ours":
         total = measured.shape
         return lambda: _in_counts(

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from bayesgram.lm.language_model import LanguageModel as LanguageModel
     from bayesgram.lm.neural import CausalScorer as CausalScorer
     from bayesgram.lm.scoring import Scorer as Scorer
-    from bayesgram.mechanisms.base import release as release
     from bayesgram.mechanisms.discovery import discover as discover
     from bayesgram.mechanisms.gaussian import Gaussian as Gaussian
     from bayesgram.mechanisms.laplace import Laplace as Laplace
     from bayesgram.mechanisms.laplace import LaplacePublic as LaplacePublic
     from bayesgram.mechanisms.posterior import Posterior as Posterior
+    from bayesgram.mechanisms.publish import release as release
     from bayesgram.paper.algorithm_1 import Paper as Paper
     from bayesgram.paper.algorithm_2 import Grid as Grid
     from bayesgram.paper.algorithm_2 import TunedPaper as TunedPaper
@@ -75,7 +75,7 @@ _HOMES = {
     "lm.language_model": ["LanguageModel"],
     "lm.neural": ["CausalScorer"],
     "lm.scoring": ["Scorer"],
-    "mechanisms.base": ["release"],
+    "mechanisms.publish": ["release"],
     "mechanisms.discovery": ["discover"],
     "mechanisms.gaussian": ["Gaussian"],
     "mechanisms.laplace": ["Laplace", "LaplacePublic"],

@@ -105,7 +105,7 @@ def test_ceilings():
     assert win_rate_ceiling(Paper(), vocabulary, FIVE) == pytest.approx(
         ndtr(5 / math.sqrt(2 * math.log(1.25e6)) / math.sqrt(2))
     )
-    multiplier = Gaussian().calibrated(vocabulary, FIVE).multiplier
+    multiplier = Gaussian().calibrate(vocabulary, FIVE).multiplier
     assert win_rate_ceiling(Gaussian(), vocabulary, FIVE) == pytest.approx(
         ndtr(1 / multiplier / math.sqrt(2))
     )

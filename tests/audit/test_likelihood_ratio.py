@@ -319,10 +319,10 @@ def test_other_kinds_of_noise_for_a_neighbour_are_reported():
         retold.discrete_gaussian(np.zeros(3, np.int64), scale=1.0)
 
     class Moody(Gaussian):
-        def distribution(self, counts, vocabulary, budget, chance):
+        def estimate(self, counts, vocabulary, budget, randomness):
             if len(counts.users) % 2:
-                chance.noise.laplace(np.zeros(2), scale=1.0)
-            return super().distribution(counts, vocabulary, budget, chance)
+                randomness.noise.laplace(np.zeros(2), scale=1.0)
+            return super().estimate(counts, vocabulary, budget, randomness)
 
     with pytest.raises(BayesgramError, match="different kinds of noise"):
         found(Moody(2.0), matrix=attack_targets.zipf_counts(users=20, size=10))
@@ -333,7 +333,7 @@ def test_measuring_is_the_part_of_a_release_that_asks_for_noise():
         Posterior(), attack_targets.zipf_counts(users=300, size=50)
     )
     both = []
-    for method in (posterior.mechanism.measure, posterior.mechanism.distribution):
+    for method in (posterior.mechanism.measure, posterior.mechanism.estimate):
         noting = RecordingNoise(SeededNoise(2))
         method(posterior.counts, posterior.vocabulary, posterior.budget, Randomness(noting, 9))
         both.append(noting.recorded)

@@ -55,27 +55,30 @@ class ScaledNoise(NoiseSource):
 class UndernoisedGaussian(Gaussian):
     """Noise too small by 20%."""
 
-    def distribution(self, counts, vocabulary, budget, chance):
-        return super().distribution(
-            counts, vocabulary, budget, Randomness(ScaledNoise(chance.noise, 0.8), chance.key)
+    def estimate(self, counts, vocabulary, budget, randomness):
+        return super().estimate(
+            counts,
+            vocabulary,
+            budget,
+            Randomness(ScaledNoise(randomness.noise, 0.8), randomness.key),
         )
 
 
 class UnclippedGaussian(Gaussian):
     """Forgets to clip: adds up whole counts, in the units of clipped ones."""
 
-    def distribution(self, counts, vocabulary, budget, chance):
+    def estimate(self, counts, vocabulary, budget, randomness):
         wide = Gaussian(clip_norm=1e6)
-        stretched = ScaledNoise(chance.noise, self.clip_norm / wide.clip_norm)
-        return wide.distribution(counts, vocabulary, budget, Randomness(stretched, chance.key))
+        stretched = ScaledNoise(randomness.noise, self.clip_norm / wide.clip_norm)
+        return wide.estimate(counts, vocabulary, budget, Randomness(stretched, randomness.key))
 
 
 class FixedNoiseGaussian(Gaussian):
     """Uses the same noise every time."""
 
-    def distribution(self, counts, vocabulary, budget, chance):
-        return super().distribution(
-            counts, vocabulary, budget, Randomness(SeededNoise(7), chance.key)
+    def estimate(self, counts, vocabulary, budget, randomness):
+        return super().estimate(
+            counts, vocabulary, budget, Randomness(SeededNoise(7), randomness.key)
         )
 
 
@@ -97,9 +100,9 @@ class UndernoisedPosterior(Posterior):
 
     question = 0
 
-    def measure(self, counts, vocabulary, budget, chance):
-        noise = ScaledNoiseAtQuery(chance.noise, 0.1, self.question)
-        return super().measure(counts, vocabulary, budget, Randomness(noise, chance.key))
+    def measure(self, counts, vocabulary, budget, randomness):
+        noise = ScaledNoiseAtQuery(randomness.noise, 0.1, self.question)
+        return super().measure(counts, vocabulary, budget, Randomness(noise, randomness.key))
 
 
 def write_counts_and_vocabulary(folder, *, users, size, names):

@@ -55,8 +55,8 @@ def rows_of_people(number, *texts, name="user"):
 
 
 def make_mechanism(rounds, budget=BUDGET, **settings):
-    chosen = Settings.of(PUBLIC.vocabulary, rounds=rounds, **settings)
-    return DiscoveryMechanism(chosen, budget, chosen.calibrated(budget))
+    chosen = Settings.for_vocabulary(PUBLIC.vocabulary, rounds=rounds, **settings)
+    return DiscoveryMechanism(chosen, budget, chosen.calibrate(budget))
 
 
 def reserve_nothing():

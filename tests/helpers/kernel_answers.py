@@ -22,9 +22,15 @@ from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.paper.harness import ExperimentData
 from bayesgram.paper.sensitivity import Statistics
-from bayesgram.private.clipping import Coordinates, LostWords, clip, clipped_sum, lost_sum
+from bayesgram.private.clipping import (
+    ClippedWordsSpec,
+    Coordinates,
+    clip,
+    clipped_mass_sum,
+    clipped_sum,
+)
 from bayesgram.private.counts import count
-from bayesgram.private.norm_histogram import Bins, amounts
+from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.synthetic.crowd import Crowd
@@ -96,27 +102,27 @@ def clipping(vocabulary, counts):
     words = np.arange(2 * len(vocabulary)).reshape(-1, 2) % 6 - 1
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
     lost = [
-        LostWords(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm)
+        ClippedWordsSpec(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm)
         for norm in (0.1, 1e6)
     ]
-    kinds = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(
+    sources = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(
         np.int32
     )
     groups, first_words = (
         np.array([0, 1, 1, 2], np.int32),
         (np.arange(len(vocabulary)) // 2 % 4).astype(np.int32),
     )
-    bins = Bins(
+    bins = HistogramSpec(
         np.array([1.0, 3.0, 10.0]),
         np.array([1.0, 4.0, 40.0, 7e3]),
-        kinds,
+        sources,
         0,
         groups,
         first_words,
         4,
     )
     few = clip(counts, max_count=2, max_total=5, key=7)
-    heavy = reference_paper.make_user_counts(
+    heavy_user_norm = reference_paper.make_user_counts(
         np.random.default_rng(0).poisson(30, (4, len(vocabulary)))
     )
     return [
@@ -124,13 +130,16 @@ def clipping(vocabulary, counts):
         [
             digest(clipped_sum(each, measured, clip_norm=norm))
             for norm in (0.7, 1e6)
-            for each in (counts, heavy)
+            for each in (counts, heavy_user_norm)
         ],
-        [amounts(counts, measured, replace(bins, kind_total=kinds)).tolist() for kinds in (0, 3)],
         [
-            digest(lost_sum(each, measured, asked, clip_norm=0.7))
+            norm_histogram_sum(counts, measured, replace(bins, source_count=sources)).tolist()
+            for sources in (0, 3)
+        ],
+        [
+            digest(clipped_mass_sum(each, measured, asked, clip_norm=0.7))
             for asked in lost
-            for each in (counts, heavy)
+            for each in (counts, heavy_user_norm)
         ],
         rounded(Statistics(few).user_shifts(0.1)),
     ]
@@ -179,8 +188,8 @@ def public_model():
 
 
 def shrinkage():
-    chance = np.random.default_rng(2)
-    found = posterior(chance.normal(20, 9, 30), np.full(30, 5.0), chance.uniform(5, 60, 30))
+    randomness = np.random.default_rng(2)
+    found = posterior(randomness.normal(20, 9, 30), np.full(30, 5.0), randomness.uniform(5, 60, 30))
     return [rounded(each) for each in found]
 
 

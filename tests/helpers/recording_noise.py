@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.mechanisms import posterior
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.privacy.noise import NoiseSource
@@ -51,7 +51,7 @@ class FirstAnswerNoise(RecordingNoise):
 def record_queries(mechanism, counts, vocabulary, budget, key=11):
     """What a mechanism asks of its noise, and its output without noise."""
     noise = RecordingNoise()
-    outcome = mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key))
+    outcome = mechanism.estimate(counts, vocabulary, budget, Randomness(noise, key))
     return noise.asked, outcome.theta, outcome.details
 
 
@@ -66,9 +66,13 @@ def record_measurement(mechanism, counts, vocabulary, budget, key=11):
 
 # Both ways in which `posterior` goes on when it has seen how much users write.
 CLIPPING_PLANS = {
-    "counts": Choice(2.0, heavy=4.0),
-    "lost words and counts": Choice(2.0, heavy=4.0, lost_share=0.03, lost_norm=0.5),
-    "lost words first of all": Choice(0.5, heavy=1.0, lost_share=0.7, lost_norm=8.0),
+    "counts": ClippingPlan(2.0, heavy_user_norm=4.0),
+    "lost words and counts": ClippingPlan(
+        2.0, heavy_user_norm=4.0, clipped_mass_share=0.03, clipped_mass_norm=0.5
+    ),
+    "lost words first of all": ClippingPlan(
+        0.5, heavy_user_norm=1.0, clipped_mass_share=0.7, clipped_mass_norm=8.0
+    ),
 }
 
 
@@ -77,5 +81,5 @@ def fixed_clipping_plan(choice):
     """Make `posterior` go on like this, whatever noisy amounts say; None: as it likes."""
     with pytest.MonkeyPatch.context() as patch:
         if choice is not None:
-            patch.setattr(posterior, "best_choice", lambda *_: choice)
+            patch.setattr(posterior, "choose_clipping", lambda *_: choice)
         yield

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bayesgram.private.clipping import UNITS, ClippedCounts, Coordinates
 from bayesgram.private.counts import UserCounts
-from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS
+from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, SOURCE_UNITS, TOTAL_UNITS, USER_UNITS
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -135,8 +135,8 @@ def norm_histogram(matrix, measured, bins):
     """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole
     units, by fractions.
     """
-    users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.kind_total
-    first_words = [[0] * bins.first_word_total for _ in range(max(bins.groups) + 1)]
+    users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.source_count
+    first_words = [[0] * bins.first_word_count for _ in range(max(bins.groups) + 1)]
     for row, full in zip(matrix, append_word_counts(matrix, measured), strict=True):
         squares = sum(
             (Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True)
@@ -151,11 +151,11 @@ def norm_histogram(matrix, measured, bins):
         part = min(Fraction(1), Fraction(written) / Fraction(bins.largest[place]))
         users[place] += USER_UNITS
         totals[place] += math.floor(TOTAL_UNITS * part)
-        for kind in range(bins.kind_total):  # the quotients are rounded as floats are
+        for kind in range(bins.source_count):  # the quotients are rounded as floats are
             kinds[kind] += int(
-                KIND_UNITS * (sum(n for n, of, _ in text if of == kind) / max(written, 1))
+                SOURCE_UNITS * (sum(n for n, of, _ in text if of == kind) / max(written, 1))
             )
-        for opening in range(bins.first_word_total):
+        for opening in range(bins.first_word_count):
             own = sum(n for n, _, of in text if of == opening)
             first_words[bins.groups[place]][opening] += int(
                 FIRST_WORD_UNITS * (own / max(written, 1))

@@ -15,7 +15,7 @@ from bayesgram.inference.chaining import (
     combined,
     moves,
 )
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 
 SIZE = 3000
 
@@ -37,7 +37,7 @@ def world(chance, *, drift=0.0, changed=0.0, factor=2.0, total=1e6, noise=0.3):
     now = np.where(moved, now * np.exp(chance.choice([-2.0, 2.0], SIZE)), now)
     scale = noise * np.sqrt(before.mean() * before)
     written = chance.poisson(now)
-    measured = Measured(
+    measured = NoisyCounts(
         written + 2 * scale * chance.standard_normal(SIZE),
         2 * scale,
         float(now.sum()),

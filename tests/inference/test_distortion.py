@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from bayesgram.inference.design import (
     FIRST_WORD_GROUPS,
-    GROUPS,
+    NORM_GROUPS,
     NORMS,
     RATES,
     TRUST,
     USUAL_RATE,
-    Amounts,
     FirstWords,
-    best_choice,
+    NormHistogram,
+    choose_clipping,
     distortion,
     first_word_groups,
     left_of_bins,
@@ -38,16 +38,16 @@ def people(users=1e6, middle=14, width=4.0):
     """Norms in a bell over the bins; whoever has a larger norm has written more."""
     bell = np.exp(-(((np.arange(NORMS.size) - middle) / width) ** 2) / 2)
     number = np.where(bell > 1e-3, users * bell / bell.sum(), 0.0)
-    return Amounts(number, number * np.maximum(NORMS**1.5, 1.0))
+    return NormHistogram(number, number * np.maximum(NORMS**1.5, 1.0))
 
 
 def shares_of(seen, slopes, noise=1e-6):
     """Openings of people whose share of each begins at the same and goes up or down with the logarithm of the norm."""
     middle = float(seen.written @ POSITIONS) / float(seen.written.sum())
     by_bin = (1 + np.outer(POSITIONS - middle, slopes)) / FIRST_WORD_GROUPS
-    shares = np.zeros((GROUPS.max() + 1, FIRST_WORD_GROUPS))
-    np.add.at(shares, GROUPS, seen.users[:, None] * by_bin)
-    return FirstWords(shares, noise, GROUPS)
+    shares = np.zeros((NORM_GROUPS.max() + 1, FIRST_WORD_GROUPS))
+    np.add.at(shares, NORM_GROUPS, seen.users[:, None] * by_bin)
+    return FirstWords(shares, noise, NORM_GROUPS)
 
 
 def found(seen, first_words=None):
@@ -126,8 +126,8 @@ def test_whatever_was_measured_the_cost_is_a_number_and_nothing_costs_nothing(
     norm, width, middle, seed, noise
 ):
     seen, chance = people(1e5, middle, width), np.random.default_rng(seed)
-    shares = chance.standard_normal((GROUPS.max() + 1, FIRST_WORD_GROUPS)) * noise
-    clipped = found(seen, FirstWords(shares, noise, GROUPS))
+    shares = chance.standard_normal((NORM_GROUPS.max() + 1, FIRST_WORD_GROUPS)) * noise
+    clipped = found(seen, FirstWords(shares, noise, NORM_GROUPS))
     assert math.isfinite(clipped.cost(left_of_bins(norm)))
     assert clipped.cost(left_of_bins(norm)) >= 0
     assert clipped.cost(np.ones(NORMS.size)) == pytest.approx(0, abs=1e-12)
@@ -146,7 +146,7 @@ def test_by_chance_few_people_who_write_half_cost_more_than_many():
 def test_people_who_write_like_one_another_are_clipped_further():
     seen, public, slopes = people(), trigrams(), np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
     alike, unlike = (
-        best_choice(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3)
+        choose_clipping(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3)
     )
     assert alike.clip_norm < unlike.clip_norm
 

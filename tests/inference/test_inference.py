@@ -19,11 +19,11 @@ from bayesgram.inference.model import (
     fitted_trust,
     infer,
     lost_counts,
-    of_what_was_written,
     spread,
     thinned,
+    widen_for_clipping,
 )
-from bayesgram.inference.noisy_counts import Clipping, Lost
+from bayesgram.inference.noisy_counts import ClippedMass, Clipping
 from bayesgram.inference.pooling import rescaled, word_vectors
 from bayesgram.inference.shrinkage import posterior
 from helpers.hypothesis_profiles import examples
@@ -275,7 +275,7 @@ def test_what_clipping_took_away_is_given_back_by_its_words(noise, better):
     lost *= 1e6 / lost.sum()
     which = np.argsort(-public.per_word(kept), kind="stable")[:400]
     said = public.per_word(lost)[which] + noise * chance.standard_normal(400)
-    seen = Lost(which, said, np.full(400, noise), 1e6, 3e4)
+    seen = ClippedMass(which, said, np.full(400, noise), 1e6, 3e4)
     given_back = lost_counts(1e6 * kept, seen, public, word_vectors(public))
     assert given_back.sum() == pytest.approx(1e6)
     written = (1e6 * kept + lost) / 2e6
@@ -286,7 +286,7 @@ def test_what_clipping_took_away_is_given_back_by_its_words(noise, better):
 
 def test_a_loss_that_noise_hides_is_like_what_was_kept():
     public, _, kept = simulate()
-    seen = Lost(np.arange(5), np.full(5, 1e6), np.full(5, 1.0), 10.0, 10.0)
+    seen = ClippedMass(np.arange(5), np.full(5, 1e6), np.full(5, 1.0), 10.0, 10.0)
     assert lost_counts(kept, seen, public, word_vectors(public)) == pytest.approx(
         10 * kept / kept.sum()
     )
@@ -294,13 +294,13 @@ def test_a_loss_that_noise_hides_is_like_what_was_kept():
 
 def test_deviations_of_what_was_written_add_manner_and_chance():
     theta, deviation = np.array([0.5, 1e-6]), np.array([0.01, 1e-7])
-    wide = of_what_was_written(deviation, theta, 1e4, Clipping(0.5, 0.2))
+    wide = widen_for_clipping(deviation, theta, 1e4, Clipping(0.5, 0.2))
     assert wide[0] == pytest.approx(
         WIDER * math.sqrt(0.01**2 + 0.25 * ((MANNER * 0.5) ** 2 + BURST * 0.2 / 5000))
     )
     assert wide[1] == pytest.approx(
         WIDER * math.sqrt(1e-14 + 1e-12 * ((MANNER * 0.5) ** 2 + BURST * 0.2))
     )
-    assert of_what_was_written(deviation, theta, 1e4, Clipping(0.0, 0.0)) == pytest.approx(
+    assert widen_for_clipping(deviation, theta, 1e4, Clipping(0.0, 0.0)) == pytest.approx(
         WIDER * deviation
     )

@@ -6,9 +6,9 @@ import pytest
 
 from bayesgram.inference.chaining import measured_again
 from bayesgram.inference.orders import infer_orders
-from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.budget import Budget
 from bayesgram.public.mixture import SourceCounts
 from bayesgram.public.vocabulary import Vocabulary

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from bayesgram.inference.design import (
     CLIP_NORMS,
+    CLIPPED_MASS_SHARE,
     DIFFERENCE,
-    LOST_SHARE,
     NORM_EDGES,
     NORMS,
-    Amounts,
-    Choice,
+    ClippingPlan,
     NoiseCost,
+    NormHistogram,
     TypicalUser,
-    best_choice,
+    choose_clipping,
     largest_amounts,
     left_of_bins,
     shape_of,
@@ -25,7 +25,7 @@ from bayesgram.inference.design import (
     typical,
 )
 from bayesgram.inference.model import _with_better_total
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from helpers.hypothesis_profiles import examples
 
 
@@ -42,15 +42,15 @@ def trigrams(size=3000, words=300, seed=0):
     )
 
 
-def people(amounts, users, public):
+def people(norm_histogram_sum, users, public):
     """Amounts, without noise, of so many users who write that much each."""
     someone = typical([public], shapes([public]))
-    places = np.searchsorted(NORM_EDGES, someone.norm(np.array(amounts)), side="right")
+    places = np.searchsorted(NORM_EDGES, someone.norm(np.array(norm_histogram_sum)), side="right")
     number, written = np.zeros(NORMS.size), np.zeros(NORMS.size)
-    for place, amount, count in zip(places, amounts, users, strict=True):
+    for place, amount, count in zip(places, norm_histogram_sum, users, strict=True):
         number[place] += count
         written[place] += count * amount
-    return Amounts(number, written)
+    return NormHistogram(number, written)
 
 
 @given(st.floats(1.0, 1e6), st.floats(1e-3, 1e3), st.floats(0.0, 1.0))
@@ -81,38 +81,38 @@ def test_bins_of_noise_are_empty_and_amounts_are_those_measured_or_usual():
     users[14], parts[14] = 46.0, -500.0  # hardly known
     users[18], parts[18] = 44.0, 44.0  # may be noise, as there is nobody beside them
     users[11], parts[11] = 31.0, 10.0  # beside others
-    seen = Amounts.from_noisy(users, parts, largest, 10.0)
-    assert seen.users[[10, 11, 12, 14, 18]].tolist() == [1e6, 31.0, 0.0, 46.0, 0.0]
-    assert seen.written[10] == pytest.approx(3e5 * largest[10], rel=1e-3)
-    assert seen.written[12] == 0
-    assert 0 < seen.written[14] < 0.4 * 46 * largest[14]
+    norm_histogram = NormHistogram.from_noisy(users, parts, largest, 10.0)
+    assert norm_histogram.users[[10, 11, 12, 14, 18]].tolist() == [1e6, 31.0, 0.0, 46.0, 0.0]
+    assert norm_histogram.written[10] == pytest.approx(3e5 * largest[10], rel=1e-3)
+    assert norm_histogram.written[12] == 0
+    assert 0 < norm_histogram.written[14] < 0.4 * 46 * largest[14]
 
 
 @pytest.mark.parametrize("sigma", [0.5, 5.0, 50.0])
 def test_the_choice_is_the_best_of_all_by_its_own_costs(sigma):
     public = trigrams()
-    seen = people([3.0, 30.0, 3000.0], [1e5, 1e4, 100.0], public)
-    found = best_choice(seen, public, sigma)
+    norm_histogram = people([3.0, 30.0, 3000.0], [1e5, 1e4, 100.0], public)
+    found = choose_clipping(norm_histogram, public, sigma)
     assert found.clip_norm in CLIP_NORMS
-    assert found.heavy >= found.clip_norm
-    assert found.lost_share in (0.0, LOST_SHARE)
-    assert found.seen is seen
-    more_noise = best_choice(seen, public, 30 * sigma)
+    assert found.heavy_user_norm >= found.clip_norm
+    assert found.clipped_mass_share in (0.0, CLIPPED_MASS_SHARE)
+    assert found.norm_histogram is norm_histogram
+    more_noise = choose_clipping(norm_histogram, public, 30 * sigma)
     assert more_noise.clip_norm <= found.clip_norm
 
 
 def test_nobody_is_measured_plainly():
-    assert best_choice(
-        Amounts(np.zeros(NORMS.size), np.zeros(NORMS.size)), trigrams(), 5.0
-    ) == Choice.fixed(1.0)
+    assert choose_clipping(
+        NormHistogram(np.zeros(NORMS.size), np.zeros(NORMS.size)), trigrams(), 5.0
+    ) == ClippingPlan.fixed(1.0)
 
 
 def test_where_everybody_writes_alike_little_is_gained_by_a_small_norm():
     """All people have one norm: whatever Λ is below it, signal over noise is the same, and less clipping costs less."""
     public = trigrams()
-    seen = people([50.0], [1e5], public)
-    norm = NORMS[np.flatnonzero(seen.users)[0]]
-    assert best_choice(seen, public, 5.0).clip_norm >= norm / 2
+    norm_histogram = people([50.0], [1e5], public)
+    norm = NORMS[np.flatnonzero(norm_histogram.users)[0]]
+    assert choose_clipping(norm_histogram, public, 5.0).clip_norm >= norm / 2
 
 
 def test_noise_costs_less_the_more_signal_there_is():
@@ -133,9 +133,12 @@ def test_the_cost_of_noise_is_that_of_made_up_people_who_are_believed_as_far_as_
         drawn = np.sqrt(DIFFERENCE) * rng.standard_normal(public.prior.size)
         theta = public.prior * np.exp(drawn - DIFFERENCE / 2)
         variance = (shape_of(public.prior) * noise / (theta * total)) ** 2
-        seen = drawn + np.sqrt(variance) * rng.standard_normal(drawn.size)
+        norm_histogram = drawn + np.sqrt(variance) * rng.standard_normal(drawn.size)
         costs.append(
-            float((theta * (DIFFERENCE / (DIFFERENCE + variance) * seen - drawn) ** 2).sum()) / 2
+            float(
+                (theta * (DIFFERENCE / (DIFFERENCE + variance) * norm_histogram - drawn) ** 2).sum()
+            )
+            / 2
         )
     expected = NoiseCost.of(public).cost(noise, total)
     assert np.mean(costs) == pytest.approx(expected, rel=0.15)
@@ -148,14 +151,14 @@ def test_clipping_leaves_of_single_n_grams_what_their_scale_says(seed, clip_norm
     scale = np.random.default_rng(seed).uniform(0.1, 3, 20)
     users = np.zeros(NORMS.size)
     users[8] = 100.0
-    left = Amounts(users, users).left(clip_norm, scale)
+    left = NormHistogram(users, users).left(clip_norm, scale)
     assert left == pytest.approx(np.minimum(1, clip_norm * scale))
 
 
 def test_clipping_of_long_texts_hardly_depends_on_one_n_gram():
     users = np.zeros(NORMS.size)
     users[18] = 100.0
-    left = Amounts(users, 1000 * users).left(4.0, np.array([0.1, 1.0, 10.0]))
+    left = NormHistogram(users, 1000 * users).left(4.0, np.array([0.1, 1.0, 10.0]))
     assert left == pytest.approx(4 / NORMS[18], rel=0.05)
 
 
@@ -163,7 +166,7 @@ def test_what_clipping_does_to_all_is_a_mean_and_its_unevenness():
     users = np.zeros(NORMS.size)
     users[6], users[16] = 10.0, 30.0
     clip_norm = float(NORMS[6])
-    found = Amounts(users, users).clipping(clip_norm)
+    found = NormHistogram(users, users).clipping(clip_norm)
     parts = np.repeat(left_of_bins(clip_norm)[[6, 16]], [10, 30])
     assert found.lost == pytest.approx(1 - parts.mean())
     assert found.unevenness == pytest.approx((parts.std() / parts.mean()) ** 2)
@@ -188,12 +191,17 @@ def test_shapes_spend_the_same_whatever_the_prior_and_stay_within_bounds():
 def test_the_longest_total_has_the_weight_that_its_amount_asks_for():
     users = np.zeros(NORMS.size)
     users[12] = 1000.0
-    seen = Amounts(users, 3 * users)
-    heavy = float(NORMS[12])
+    norm_histogram = NormHistogram(users, 3 * users)
+    heavy_user_norm = float(NORMS[12])
     someone = TypicalUser(1.0, 0.0)
-    plain, known = Choice(1.0, heavy), Choice(1.0, heavy, seen=seen)
+    plain, known = (
+        ClippingPlan(1.0, heavy_user_norm),
+        ClippingPlan(1.0, heavy_user_norm, norm_histogram=norm_histogram),
+    )
     assert plain.total_shapes([someone, someone]) == [plain.total_shape(someone)] * 2
-    assert known.total_shapes([someone, someone]) == pytest.approx([heavy / 0.1, 3 / (0.1 * heavy)])
+    assert known.total_shapes([someone, someone]) == pytest.approx(
+        [heavy_user_norm / 0.1, 3 / (0.1 * heavy_user_norm)]
+    )
 
 
 def test_a_total_that_noise_hides_is_taken_from_the_counts():
@@ -201,10 +209,10 @@ def test_a_total_that_noise_hides_is_taken_from_the_counts():
     prior = trigrams().prior
     noise = np.full(prior.size, 3.0)
     counts = 1e4 * prior + noise * chance.standard_normal(prior.size)
-    hidden = _with_better_total(Measured(counts, noise, -5e4, 1e5), prior)
+    hidden = _with_better_total(NoisyCounts(counts, noise, -5e4, 1e5), prior)
     assert hidden.total == pytest.approx(1e4, rel=0.2)
     assert hidden.total_noise < 1e4
-    known = _with_better_total(Measured(counts, noise, 1.3e4, 10.0), prior)
+    known = _with_better_total(NoisyCounts(counts, noise, 1.3e4, 10.0), prior)
     assert known.total == pytest.approx(1.3e4, rel=0.01)
     assert known.total_noise <= 10.0
-    assert math.isfinite(_with_better_total(Measured(0 * counts, noise, 0.0, 1.0), prior).total)
+    assert math.isfinite(_with_better_total(NoisyCounts(0 * counts, noise, 0.0, 1.0), prior).total)

@@ -11,8 +11,8 @@ from bayesgram.inference.design import shape_of, shapes
 from bayesgram.inference.mixing import (
     PRIOR_DEVIATION,
     SPREAD,
+    dominant_source,
     fitted_weights,
-    kinds_of,
     likely_weights,
 )
 from bayesgram.inference.model import infer
@@ -106,7 +106,11 @@ def of_sources(*rows):
 
 
 def test_an_ngram_is_of_the_kind_of_the_source_that_has_it_most():
-    assert kinds_of(of_sources(np.array([5, 1, 1]), np.array([1, 5, 1]))).tolist() == [0, 1, 0]
+    assert dominant_source(of_sources(np.array([5, 1, 1]), np.array([1, 5, 1]))).tolist() == [
+        0,
+        1,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("noise", [0.0, 20.0])
@@ -115,7 +119,7 @@ def test_rough_weights_are_those_of_the_mixture_that_people_write(noise):
     chance = np.random.default_rng(6)
     public = of_sources(*np.exp(chance.normal(0, 1.5, (4, 3000))))
     truth = np.array([0.5, 0.3, 0.2, 0.0])
-    shares = np.bincount(kinds_of(public), truth @ public.sources, 4)
+    shares = np.bincount(dominant_source(public), truth @ public.sources, 4)
     found = likely_weights(10_000 * shares + noise * chance.standard_normal(4), noise, public)
     assert found == pytest.approx(truth, abs=0.08)
 

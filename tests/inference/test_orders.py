@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesgram.inference.model import infer
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import Lifts, infer_orders
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
@@ -79,7 +79,7 @@ def two_orders(*, related=True, noise=60.0, seed=0, size=1500, words=120):
     for truth, doubt in zip(truths, (noise / 10, noise), strict=True):
         noisy = 1e4 * truth + doubt * chance.standard_normal(truth.size)
         total = 1e4 + 5 * doubt * chance.standard_normal()
-        measured.append(Measured(noisy, np.full(truth.size, doubt), total, 5 * doubt))
+        measured.append(NoisyCounts(noisy, np.full(truth.size, doubt), total, 5 * doubt))
     return measured, [part for _, part in vocabulary.by_order], truths
 
 
@@ -108,7 +108,7 @@ def test_words_that_tell_nothing_of_pairs_do_little_harm(seed):
 def test_pairs_that_noise_hides_follow_their_words():
     """Hardly anything was measured of pairs, and they are known better than from public text alone."""
     measured, parts, truths = two_orders(noise=60.0)
-    hidden = Measured(np.zeros_like(measured[1].counts), 1e6 * measured[1].noise, 0.0, 1e9)
+    hidden = NoisyCounts(np.zeros_like(measured[1].counts), 1e6 * measured[1].noise, 0.0, 1e9)
     found = infer_orders([measured[0], hidden], parts)[1]
     assert found.model == "public"
     assert kl(truths[1], found.theta) < 0.7 * kl(truths[1], parts[1].prior)

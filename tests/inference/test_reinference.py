@@ -9,10 +9,10 @@ import pytest
 import bayesgram as bg
 from bayesgram.errors import UsageError
 from bayesgram.inference.chaining import measured_again
-from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.budget import Budget
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release

@@ -7,7 +7,7 @@ import pytest
 
 from bayesgram.errors import UsageError
 from bayesgram.io.segments import Segments
-from bayesgram.mechanisms import base
+from bayesgram.mechanisms import publish
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
@@ -43,7 +43,7 @@ def test_what_no_ledger_can_be_charged_for_is_refused_and_the_ledger_stays(
     ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(1, 1e-6))
     before = ledger.path.read_bytes()
     with pytest.raises(UsageError, match=message):
-        base.release(COUNTS, VOCABULARY, mechanism, BUDGET, seed=seed, ledger=ledger)
+        publish.release(COUNTS, VOCABULARY, mechanism, BUDGET, seed=seed, ledger=ledger)
     assert ledger.path.read_bytes() == before
 
 
@@ -58,8 +58,8 @@ def test_an_entry_of_a_ledger_says_what_is_public_and_nothing_of_people(tmp_path
     """Everybody who publishes reads the ledger, and its last hash is written down elsewhere."""
     ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(9, 1e-3))
     mechanism, options = make(), {"ledger": ledger, "output": tmp_path / "out", "unit": "a post"}
-    budget = Budget(0.5, BUDGET.delta if mechanism.usual_delta else 0.0)
-    base.release(people, VOCABULARY, mechanism, budget, **options)
+    budget = Budget(0.5, BUDGET.delta if mechanism.default_delta else 0.0)
+    publish.release(people, VOCABULARY, mechanism, budget, **options)
     (entry,) = ledger.read().reservations
     told = {"mechanism": mechanism.name, "delta": budget.delta, "output": str(tmp_path / "out")}
     assert entry.description == {**PUBLIC, **told}
@@ -72,7 +72,7 @@ def test_so_does_an_entry_for_segments(tmp_path):
         flat = reference_paper.make_user_counts(np.eye(len(people.users), 6, 1, dtype=int))
         counts = SegmentedCounts(flat, Segments("country", ("de", "fr")))
         options = {"ledger": ledger, "output": tmp_path / "out", "force": True, "unit": "a post"}
-        base.release(counts, VOCABULARY, Posterior(), BUDGET, **options)
+        publish.release(counts, VOCABULARY, Posterior(), BUDGET, **options)
     expected = {
         **PUBLIC,
         "mechanism": "posterior",
@@ -87,7 +87,7 @@ def test_an_audit_is_given_the_whole_output_where_nothing_is_said_to_be_post_pro
     budget = None if isinstance(mechanism, KAnonymity) else BUDGET
     measured, whole = (
         ask(COUNTS, VOCABULARY, budget, Randomness(RecordingNoise(), 5))
-        for ask in (mechanism.measure, mechanism.distribution)
+        for ask in (mechanism.measure, mechanism.estimate)
     )
     assert measured.theta.tolist() == whole.theta.tolist()
 
@@ -96,7 +96,7 @@ def test_an_audit_is_given_the_whole_output_where_nothing_is_said_to_be_post_pro
 class Interrupted(Gaussian):
     """Stops when noise is to be drawn."""
 
-    def distribution(self, *_):
+    def estimate(self, *_):
         raise KeyboardInterrupt
 
 
@@ -105,7 +105,7 @@ def test_a_release_that_is_lost_names_the_entry_that_stays_spent(tmp_path):
     told = []
     with pytest.raises(KeyboardInterrupt) as caught:
         out = tmp_path / "out"
-        base.release(
+        publish.release(
             COUNTS,
             VOCABULARY,
             Interrupted(),

@@ -114,7 +114,7 @@ def test_laplace_public_without_noise_gives_the_counts_back():
 
 
 def test_the_run_key_is_fresh_every_time():
-    assert len({Randomness.make(None).key for _ in range(5)}) == 5
+    assert len({Randomness.from_seed(None).key for _ in range(5)}) == 5
 
 
 @pytest.mark.parametrize("value", [1.9, 2.0, True, "3", 0, -1, 10**7, None])

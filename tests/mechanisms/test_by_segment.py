@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 import bayesgram as bg
 from bayesgram.audit.evaluation import kl_divergence, totals_for
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.inference.model import infer
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.io.segments import Segments
 from bayesgram.mechanisms import base
-from bayesgram.mechanisms.base import Randomness, release
-from bayesgram.mechanisms.by_segment import SEGMENT_PART, SegmentedDesign
+from bayesgram.mechanisms.base import Randomness
+from bayesgram.mechanisms.by_segment import SEGMENT_SHARE, SegmentedDesign
 from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise
@@ -126,7 +127,7 @@ def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
     public, mechanism = vocabulary(), Posterior(clip_norm)
     asked, _, _ = measured_by(mechanism, by_segment(matrix), public)
     [(_, found, _)] = asked
-    measured = SegmentedDesign.by_segment(public, 3).coordinates(Choice.fixed(clip_norm))
+    measured = SegmentedDesign.by_segment(public, 3).coordinates(ClippingPlan.fixed(clip_norm))
     assert found.size == measured.shape.size == 3 * SIZE + SIZE + 2 + 3 + 9
     expected = sum(literal(row, public, measured, clip_norm) for row in matrix)
     assert np.abs(found - expected).max() <= 2 * len(matrix)  # the last bit of a root
@@ -134,14 +135,17 @@ def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
 
 def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
     public = vocabulary()
-    plain, design = Design.of(public).ngrams, SegmentedDesign.by_segment(public, 3).ngrams
+    plain, design = (
+        Design.from_vocabulary(public).ngrams,
+        SegmentedDesign.by_segment(public, 3).ngrams,
+    )
     row = np.array([3, 0, 2, 1, 0, 5])
     norms = [
         np.linalg.norm(reference_paper.append_word_counts(one[None], each)[0] / each.shape)
         for one, each in ((row, plain), (np.concatenate([0 * row, row, 0 * row]), design))
     ]
     assert norms[0] == pytest.approx(norms[1])
-    assert 0 < SEGMENT_PART < 1
+    assert 0 < SEGMENT_SHARE < 1
 
 
 @examples(30)
@@ -173,8 +177,8 @@ def test_a_ledger_is_charged_for_all_coordinates_of_all_segments(budget, choice,
     spent = sum((Fraction(UNITS) / Fraction(scale)) ** 2 for _, _, scale in asked)
     assert spent <= Fraction(spend.inverse_variance)
     assert spent >= Fraction(spend.inverse_variance) * (1 - Fraction(1, 10**9))
-    if choice and choice.lost_share:
-        whole = Posterior().by_segment(THREE).calibrated(public, budget)
+    if choice and choice.clipped_mass_share:
+        whole = Posterior().by_segment(THREE).calibrate(public, budget)
         for variation in (whole.total_variation, spend.total_variation):
             counted = variation * 24 * (whole.multiplier * UNITS) ** 2
             assert sum(values.size for _, values, _ in asked) == round(counted)
@@ -182,18 +186,18 @@ def test_a_ledger_is_charged_for_all_coordinates_of_all_segments(budget, choice,
 
 def test_one_entry_of_a_ledger_is_for_all_of_them_and_comes_first(tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(20, 1e-3))
-    seen = []
+    norm_histogram = []
 
     class Watching(ExactNoise):
         def discrete_gaussian(self, values, *, scale):
-            seen.append(ledger.read().last_number)
+            norm_histogram.append(ledger.read().last_number)
             return super().discrete_gaussian(values, scale=scale)
 
     monkeypatch.setattr(base, "ExactNoise", Watching)
     public, counts = vocabulary(), by_segment(np.ones((3, 3 * SIZE), np.int64))
     made = release(counts, public, Posterior(), BUDGET, ledger=ledger, output=tmp_path / "out")
     assert [entry.published for entry in ledger.read().reservations] == [True]
-    assert set(seen) == {1}
+    assert set(norm_histogram) == {1}
     assert ledger.read().spends == [Posterior().by_segment(THREE).spend(public, BUDGET)]
     assert {(one.card.ledger["population"], one.card.ledger["entry"]) for one in made.values()} == {
         ("p", 1)
@@ -214,7 +218,7 @@ PEOPLE = {"many": many(1), "few": many(2, 5), "nobody": np.zeros((0, 3 * SIZE), 
 def released(matrix, source, folder, budget):
     kept = matrix[matrix.sum(axis=1) > 0] if len(matrix) else matrix
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+        patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
         release(by_segment(kept), vocabulary(2), Posterior(), budget).save(folder)
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -342,7 +346,7 @@ def test_a_single_phrase_that_a_segment_never_says_is_told_apart_from_all_people
     for seed in range(5):
         counts = expected + noise * np.random.default_rng(seed).standard_normal(len(public))
         found = infer(
-            Measured(counts, noise, total * (1 - known.prior[at]), float(noise[0])), known
+            NoisyCounts(counts, noise, total * (1 - known.prior[at]), float(noise[0])), known
         )
         ratios.append(found.theta[at] / known.prior[at])
     assert np.mean(ratios) < 0.25  # 0.16; drawn to all people with all other n-grams, it is 0.41

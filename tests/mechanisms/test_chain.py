@@ -9,10 +9,11 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.reinfer import infer
-from bayesgram.mechanisms.base import Randomness, release
+from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
@@ -78,7 +79,7 @@ def test_the_same_answers_give_the_same_release_after_another(public, tmp_path):
 
     def released(name, source):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+            patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
             release(counts(name, public), public, Posterior(), BUDGET, previous=before).save(
                 tmp_path / name, force=True
             )

@@ -16,8 +16,9 @@ from bayesgram.errors import UsageError
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.mechanisms import discovery
 from bayesgram.mechanisms.base import Randomness
-from bayesgram.mechanisms.discovery import MOST, discover, of_known_words
+from bayesgram.mechanisms.discovery import discover, has_known_words
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.constants import MAX_CANDIDATES
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
 from bayesgram.private.candidates import CandidateRounds
@@ -48,7 +49,7 @@ def test_a_ledger_is_charged_for_all_noise_that_a_discovery_asks_for(rounds, bud
     assert len(noise.asked) == rounds
     assert {law for law, _, _ in noise.asked} == {"gaussian"}
     inverse = sum((Fraction(UNITS) / Fraction(scale)) ** 2 for _, _, scale in noise.asked)
-    variation = sum(MOST / (24 * Fraction(scale) ** 2) for _, _, scale in noise.asked)
+    variation = sum(MAX_CANDIDATES / (24 * Fraction(scale) ** 2) for _, _, scale in noise.asked)
     spend = the_mechanism.threshold.spend
     assert inverse <= Fraction(spend.inverse_variance) <= inverse * (1 + Fraction(1, 10**9))
     assert variation <= Fraction(spend.total_variation) * (1 + Fraction(1, 10**12))
@@ -140,7 +141,7 @@ def test_the_level_is_that_of_the_mean_of_all_rounds(rounds, monkeypatch):
 def test_in_one_round_what_others_leave_below_the_floor_lifts_one_person_by_the_floor_and_own_weight_at_most():
     threshold, bound = make_mechanism(1).threshold, make_mechanism(1).bound
     assert bound.min_sum > threshold.floor * UNITS >= bound.min_sum - 1
-    assert bound.max_candidates == MOST
+    assert bound.max_candidates == MAX_CANDIDATES
     assert bound.min_units <= 0.02 * UNITS < bound.min_units + 1
 
 
@@ -190,7 +191,7 @@ def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights
     assert [part for _, part in told] == [1 / 3, 2 / 3]
     assert (told[0][0] == answers[0] / whole).all()
     stays = given_weights[1] > 0
-    noisy = np.full(size, discovery.LOWEST)
+    noisy = np.full(size, discovery.DROPPED)
     noisy[stays] = answers[0][stays] + answers[1]
     assert (told[1][0] == noisy / whole).all()
     public = np.log(given_weights[0]).astype(np.float32)
@@ -220,7 +221,7 @@ def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobo
     for place, (rows, noise) in enumerate([(said + eve, whole), (said, without)]):
         with (
             discovery.list_candidates(
-                discovery_data.make_records(rows), PUBLIC, [1, 2, 3], MOST, memory=1 << 28
+                discovery_data.make_records(rows), PUBLIC, [1, 2, 3], MAX_CANDIDATES, memory=1 << 28
             ) as lists,
             pytest.MonkeyPatch.context() as patch,
         ):
@@ -241,7 +242,7 @@ def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobo
         moved = {text: value - others.get(text, 0) for text, value in with_eve.items()}
         assert sum(value**2 for value in moved.values()) <= UNITS**2
         assert min(moved.values(), default=0) >= 0
-        assert sum(value > 0 for value in moved.values()) <= MOST
+        assert sum(value > 0 for value in moved.values()) <= MAX_CANDIDATES
 
 
 def bent(_course, mean, _part, public):
@@ -270,7 +271,7 @@ UNRELATED = {
 def saved(source, said, folder, rounds, **options):
     """All bytes of a discovery whose noise comes from this source."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+        patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
         discover(
             discovery_data.make_table(said),
             discovery_data.make_vocabulary(),
@@ -386,7 +387,7 @@ def test_words_that_are_neither_public_nor_found_stay_inside_unless_asked_for():
     ngrams = pa.array(
         ["zog", "zog fish", "blip fish", "the red zog", "very blip"], pa.large_string()
     )
-    assert of_known_words(ngrams, discovery_data.make_vocabulary()).tolist() == [
+    assert has_known_words(ngrams, discovery_data.make_vocabulary()).tolist() == [
         True,
         True,
         False,
@@ -394,11 +395,11 @@ def test_words_that_are_neither_public_nor_found_stay_inside_unless_asked_for():
         False,
     ]
     weights = np.arange(len(ngrams), 0.0, -1)
-    closed = make_mechanism(2).found(ngrams, weights, PUBLIC, seeded=True)
-    opened = make_mechanism(2, open=True).found(ngrams, weights, PUBLIC, seeded=True)
+    closed = make_mechanism(2).make_discovery(ngrams, weights, PUBLIC, seeded=True)
+    opened = make_mechanism(2, open=True).make_discovery(ngrams, weights, PUBLIC, seeded=True)
     assert closed.ngrams.to_pylist() == ["zog", "zog fish", "the red zog"]
     assert len(opened) == 5
-    assert make_mechanism(2, open=True, max_new=2).found(
+    assert make_mechanism(2, open=True, max_new=2).make_discovery(
         ngrams, weights, PUBLIC, seeded=True
     ).ngrams.to_pylist() == [
         "zog",
@@ -501,7 +502,7 @@ def test_noise_of_a_round_is_as_large_as_it_says():
     said = [(f"user {i}", f"zog{i}") for i in range(1500)]
     with (
         discovery.list_candidates(
-            discovery_data.make_records(said), PUBLIC, [1], MOST, memory=1 << 28
+            discovery_data.make_records(said), PUBLIC, [1], MAX_CANDIDATES, memory=1 << 28
         ) as lists,
         pytest.MonkeyPatch.context() as patch,
     ):

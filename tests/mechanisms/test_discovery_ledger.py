@@ -20,10 +20,10 @@ class Watching(ExactNoise):
     """Looks into the ledger whenever noise is asked for."""
 
     def __init__(self, path):
-        self.path, self.seen = path, []
+        self.path, self.norm_histogram = path, []
 
     def discrete_gaussian(self, values, *, scale):
-        self.seen.append([entry.spend for entry in read_ledger(self.path).reservations])
+        self.norm_histogram.append([entry.spend for entry in read_ledger(self.path).reservations])
         return super().discrete_gaussian(values, scale=scale)
 
 
@@ -46,11 +46,11 @@ def test_a_discovery_is_on_disk_before_any_of_its_noise_is_drawn(rounds, tmp_pat
     assert Discovery.load(out).card == found.card
     assert found.vocabulary.origins.claims[-1].ledger == ledger.identity
     assert [entry.published for entry in ledger.read().reservations] == [True]
-    left = Settings.of(discovery_data.make_vocabulary(), rounds=rounds).calibrated(
+    left = Settings.for_vocabulary(discovery_data.make_vocabulary(), rounds=rounds).calibrate(
         BUDGET,
         Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET).check_discovery(),
     )
-    assert noise.seen == [[left.spend]] * rounds
+    assert noise.norm_histogram == [[left.spend]] * rounds
     assert left.spend.failure > 0
     assert not fits([left.spend] * 2, BUDGET)  # that was all of it
 
@@ -123,7 +123,7 @@ def test_a_discovery_is_refused_where_the_first_entry_was_a_release(tmp_path, mo
             ledger=ledger,
             output=out,
         )
-    assert noise.seen == []
+    assert noise.norm_histogram == []
     assert ledger.read().last_number == 1
 
 

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.mechanisms import base
-from bayesgram.mechanisms.dry_run import dry_run
+from bayesgram.mechanisms import publish
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import dry_run
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
@@ -181,7 +181,7 @@ def test_a_dry_run_refuses_what_a_release_refuses_in_the_same_words(
             tmp_path / "a.ledger", population="p", budget=Budget(1, 1e-6)
         )
     told = []
-    for run, where in ((dry_run, {}), (base.release, {"output": tmp_path / "out"})):
+    for run, where in ((dry_run, {}), (publish.release, {"output": tmp_path / "out"})):
         with pytest.raises(BayesgramError) as error:
             run(counts("many"), vocabulary(), mechanism, budget, **more, **where)
         told.append((str(error.value), type(error.value)))

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.errors import UsageError
-from bayesgram.inference.design import AMOUNT_SHARE, CLIP_NORMS, MOST_LOST_WORDS, NORM_EDGES, Choice
+from bayesgram.inference.design import (
+    CLIP_NORMS,
+    HISTOGRAM_SHARE,
+    MAX_CLIPPED_WORDS,
+    NORM_EDGES,
+    ClippingPlan,
+)
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
@@ -53,8 +59,8 @@ def coordinates_of(vocabulary):
     """How many numbers may get noise: n-grams, words and a total of each order, lost words and theirs, amounts."""
     longest = vocabulary.parts[-1][1]
     words = longest.words[1]
-    lost = min(words, MOST_LOST_WORDS) + 1
-    amounts = (
+    lost = min(words, MAX_CLIPPED_WORDS) + 1
+    norm_histogram_sum = (
         2 * (NORM_EDGES.size + 1)
         + (len(vocabulary.sources) if len(vocabulary.sources) > 1 else 0)
         + 16 * 8
@@ -64,7 +70,7 @@ def coordinates_of(vocabulary):
         + (words if longest.order > 1 else 0)
         + len(vocabulary.parts)
         + lost
-        + amounts
+        + norm_histogram_sum
     )
 
 
@@ -126,11 +132,11 @@ def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix)
     whole = Fraction(whole_of(vocabulary, budget).multiplier)
     shares = [(Fraction(UNITS) / Fraction(scale)) ** 2 * whole**2 for _, _, scale in asked]
     assert 1 - Fraction(1, 10**12) < sum(shares) <= 1
-    assert float(shares[0]) == pytest.approx(AMOUNT_SHARE)
+    assert float(shares[0]) == pytest.approx(HISTOGRAM_SHARE)
     if choice is not None:
-        assert len(asked) == (3 if choice.lost_share else 2)
+        assert len(asked) == (3 if choice.clipped_mass_share else 2)
         assert [float(share) for share in shares[1:-1]] == pytest.approx(
-            [choice.lost_share] * bool(choice.lost_share)
+            [choice.clipped_mass_share] * bool(choice.clipped_mass_share)
         )
     assert sum(values.size for _, values, _ in asked) <= coordinates_of(vocabulary)
     assert ("lost_multiplier" in details) == (len(asked) == 3)
@@ -228,7 +234,7 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
     """A norm of lost words that nobody reaches."""
     counts, choice = (
         reference_paper.make_user_counts(matrix),
-        Choice(clip_norm, clip_norm, lost_share=0.1, lost_norm=1e4),
+        ClippingPlan(clip_norm, clip_norm, clipped_mass_share=0.1, clipped_mass_norm=1e4),
     )
     with fixed_clipping_plan(choice):
         _, measured, _ = record_measurement(Posterior(), counts, vocabulary, Budget(1.0, 1e-6))
@@ -323,15 +329,15 @@ def test_a_unigram_vocabulary_measures_no_words_twice():
 
 def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     """None that is not on the public list, and the total whatever the words."""
-    size = MOST_LOST_WORDS + 50
+    size = MAX_CLIPPED_WORDS + 50
     ngrams = pa.array([f"w{i} x" for i in range(size)], pa.large_string())
     vocabulary = Vocabulary(ngrams, np.arange(size, 0, -1) + 10, 2, Tokenizer())
     design = Design.of(vocabulary)
     asked = design.lost_words(CLIPPING_PLANS["lost words and counts"])
-    assert asked.shape.size == MOST_LOST_WORDS + 1 == design.asked_words.size + 1
+    assert asked.shape.size == MAX_CLIPPED_WORDS + 1 == design.asked_words.size + 1
     rates = design.parts[-1].per_word(design.parts[-1].prior)
     assert rates[design.asked_words].min() >= np.delete(rates, design.asked_words).max()
-    assert (asked.words[:, -1] == MOST_LOST_WORDS).all()
+    assert (asked.words[:, -1] == MAX_CLIPPED_WORDS).all()
     left_out = ~np.isin(vocabulary.word_ids[0], design.asked_words)
     assert left_out.any()
     assert ((asked.words[:, :-1] == -1) == left_out).all()
@@ -345,11 +351,11 @@ def test_clip_norms_follow_what_users_write():
             Posterior(), reference_paper.make_user_counts(matrix), vocabulary, Budget(epsilon, 1e-6)
         )[2]
 
-    usual, heavy = chosen(light)["clip_norm_used"], chosen(30 * light)["clip_norm_used"]
-    assert usual < heavy
-    assert chosen(30 * light, epsilon=0.01)["clip_norm_used"] <= heavy
+    usual, heavy_user_norm = chosen(light)["clip_norm_used"], chosen(30 * light)["clip_norm_used"]
+    assert usual < heavy_user_norm
+    assert chosen(30 * light, epsilon=0.01)["clip_norm_used"] <= heavy_user_norm
     assert chosen(light[:0])["clip_norm_used"] == 1.0  # nobody
-    assert {usual, heavy} <= set(CLIP_NORMS)
+    assert {usual, heavy_user_norm} <= set(CLIP_NORMS)
 
 
 def test_the_card_says_how_noisy_a_number_of_users_is():
@@ -380,8 +386,10 @@ def loss(counts, vocabulary, mechanism):
 def test_the_automatic_clip_norm_is_good(population, share, times):
     """ε = 1, also with users who say everything 50 times: within 10% of the best Λ of a grid (one noise draw each)."""
     counts, vocabulary = population
-    heavy = np.random.default_rng(1).random(len(counts.users)) < share
-    repeated = counts.counts * np.where(np.repeat(heavy, np.diff(counts.starts)), times, 1)
+    heavy_user_norm = np.random.default_rng(1).random(len(counts.users)) < share
+    repeated = counts.counts * np.where(
+        np.repeat(heavy_user_norm, np.diff(counts.starts)), times, 1
+    )
     counts = replace(counts, counts=repeated.astype(np.int32))
     chosen = loss(counts, vocabulary, Posterior())
     assert chosen < 0.7 * kl_divergence(counts.totals, public_distribution(vocabulary.counts))

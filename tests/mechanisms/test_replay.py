@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from bayesgram.mechanisms import posterior
-from bayesgram.mechanisms.base import Mechanism, Randomness, release
+from bayesgram.mechanisms.base import CountsMechanism, Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.mixture import SourceCounts
@@ -75,7 +76,9 @@ def test_every_proved_mechanism_is_here():
         return {kind, *(each for child in kind.__subclasses__() for each in below(child))}
 
     ours = {
-        kind for kind in below(Mechanism) if kind.__module__.startswith("bayesgram.mechanisms.")
+        kind
+        for kind in below(CountsMechanism)
+        if kind.__module__.startswith("bayesgram.mechanisms.")
     }
     proved = {kind for kind in ours if getattr(kind, "guarantee", None) is Guarantee.PROVED}
     assert {type(mechanism) for mechanism in PROVED} == proved
@@ -85,7 +88,7 @@ def released(mechanism, name, source, folder, public=None, budget=BUDGET):
     """All bytes of a release whose noise comes from this source."""
     public = public or vocabulary()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+        patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
         release(counts(name, public), public, mechanism, budget).save(folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -110,15 +113,21 @@ def test_the_same_answers_give_the_same_release_of_unrelated_people(mechanism, t
 )
 def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch):
     """All that Λ and the other questions follow from, to the last bit, whoever was asked."""
-    chosen_from, choose = [], posterior.best_choice
+    chosen_from, choose = [], posterior.choose_clipping
 
-    def recorded(seen, longest, multiplier, first_words):
+    def recorded(norm_histogram, longest, multiplier, first_words):
         chosen_from.append(
-            [seen.users, seen.written, longest.prior, first_words.shares, np.array(multiplier)]
+            [
+                norm_histogram.users,
+                norm_histogram.written,
+                longest.prior,
+                first_words.shares,
+                np.array(multiplier),
+            ]
         )
-        return choose(seen, longest, multiplier, first_words)
+        return choose(norm_histogram, longest, multiplier, first_words)
 
-    monkeypatch.setattr(posterior, "best_choice", recorded)
+    monkeypatch.setattr(posterior, "choose_clipping", recorded)
     source = replay_noise.NoiseRecorder()
     released(Posterior(), "many", source, tmp_path / "first", public)
     for name in DATASETS:
@@ -219,9 +228,9 @@ def test_so_does_the_command_line(options, tmp_path):
     transcript = tmp_path / "answers"
     code, *_ = run("record", transcript, prepared(tmp_path / "recorded", "many"), *options)
     assert code == 0
-    seen = [
+    norm_histogram = [
         run("replay", transcript, prepared(tmp_path / name, name), *options)
         for name in ("few", "nobody")
     ]
-    assert seen[0][0] == 0, seen[0][2]
-    assert seen[0] == seen[1]
+    assert norm_histogram[0][0] == 0, norm_histogram[0][2]
+    assert norm_histogram[0] == norm_histogram[1]

@@ -10,9 +10,9 @@ import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.reinfer import infer
 from bayesgram.io.segments import Segments
-from bayesgram.mechanisms.base import Randomness, release
-from bayesgram.mechanisms.dry_run import dry_run
+from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import dry_run, release
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger, read_ledger
 from bayesgram.private.counts import SegmentedCounts, build_user_counts
@@ -106,7 +106,7 @@ def test_the_same_answers_give_the_same_segments_after_others(first, segments, t
     def released(name, source):
         rows = PEOPLE[name][PEOPLE[name].sum(axis=1) > 0] if len(PEOPLE[name]) else PEOPLE[name]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+            patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
             following(first, seed=None, matrix=rows, segments=segments).save(tmp_path / name)
         folder = tmp_path / name
         return {
@@ -166,7 +166,7 @@ def test_what_segments_can_t_follow_is_refused_and_nothing_is_spent(first, tmp_p
                 output=tmp_path / "out",
             )
         with pytest.raises(BayesgramError, match=message):
-            door = Posterior().after(previous).by_segment(people.segments)
+            door = Posterior().follow(previous).by_segment(people.segments)
             dry_run(people, vocabulary(2), door, BUDGET, ledger=book)
     whole = build_user_counts(
         plain.users,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
-from bayesgram.mechanisms import base
+from bayesgram.mechanisms import base, publish
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic, fixed_point_one
 from bayesgram.mechanisms.posterior import Posterior
@@ -106,7 +106,7 @@ def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(
         )
     assert asked
     if choice and mechanism == Posterior():
-        assert len(asked) == (3 if choice.lost_share else 2)
+        assert len(asked) == (3 if choice.clipped_mass_share else 2)
     inverse_variance, pure_epsilon, total_variation = cost(asked, mechanism, public)
     spend = mechanism.spend(public, budget)
     assert inverse_variance <= Fraction(spend.inverse_variance)
@@ -140,7 +140,7 @@ class Watching(ExactNoise):
     """Looks into the ledger whenever noise is asked for."""
 
     def __init__(self, path):
-        self.path, self.seen, self.asked = path, [], []
+        self.path, self.norm_histogram, self.asked = path, [], []
 
     def discrete_gaussian(self, values, *, scale):
         self._look("gaussian", values, scale)
@@ -152,7 +152,7 @@ class Watching(ExactNoise):
 
     def _look(self, law, values, scale):
         self.asked.append((law, values, scale))
-        self.seen.append(
+        self.norm_histogram.append(
             [(entry.number, entry.spend) for entry in read_ledger(self.path).reservations]
         )
 
@@ -175,7 +175,7 @@ def test_every_coordinate_is_counted_whatever_is_asked():
                 public,
                 Budget(1, 1e-6),
             )
-        whole = Posterior().calibrated(public, Budget(1, 1e-6))
+        whole = Posterior().calibrate(public, Budget(1, 1e-6))
         counted = whole.total_variation * 24 * (whole.multiplier * UNITS) ** 2
         assert sum(values.size for _, values, _ in asked) == round(counted)
 
@@ -192,15 +192,17 @@ def test_the_budget_is_on_disk_before_any_noise_is_drawn(mechanism, choice, tmp_
     )
     with fixed_clipping_plan(choice):
         out = tmp_path / "out"
-        release = base.release(
+        release = publish.release(
             counts, public, mechanism, Budget(1, 1e-6), ledger=ledger, output=out
         )
     told = {"population": "p", "ledger": ledger.identity, "entry": 1, "epsilon": 20, "delta": 1e-3}
     assert release.card.ledger == told
     assert Release.load(out).card == release.card
     assert [entry.published for entry in ledger.read().reservations] == [True]
-    assert noise.seen
-    assert all(seen == [(1, mechanism.spend(public, Budget(1, 1e-6)))] for seen in noise.seen)
+    assert noise.norm_histogram
+    assert all(
+        seen == [(1, mechanism.spend(public, Budget(1, 1e-6)))] for seen in noise.norm_histogram
+    )
     inverse_variance, pure_epsilon, _ = cost(noise.asked, mechanism, public)
     charged = ledger.read().spends[0]
     assert inverse_variance <= Fraction(charged.inverse_variance)
@@ -214,7 +216,7 @@ def test_without_budget_no_noise_is_drawn(mechanism, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     counts = reference_paper.make_user_counts(np.ones((3, SIZE), np.int64))
     with pytest.raises(BayesgramError, match="Nothing was reserved"):
-        base.release(
+        publish.release(
             counts,
             vocabulary(False),
             mechanism,
@@ -235,7 +237,7 @@ def test_a_release_that_fails_after_the_reservation_stays_spent_once(tmp_path, m
 
     monkeypatch.setattr(ExactNoise, "discrete_gaussian", broken)
     with pytest.raises(BayesgramError, match="no noise today"):
-        base.release(
+        publish.release(
             reference_paper.make_user_counts(np.ones((3, SIZE), np.int64)),
             vocabulary(False),
             Gaussian(),

@@ -89,7 +89,7 @@ def test_tuning_finds_the_better_setting_when_the_gap_is_wide():
     )
     grid = Grid(slopes=(1.0,), rhos=(0.0, 1.0))
     chosen = tune(
-        counts, vocabulary, 100.0, Randomness.make(1), paper=Paper(max_total=10), grid=grid
+        counts, vocabulary, 100.0, Randomness.from_seed(1), paper=Paper(max_total=10), grid=grid
     )
     assert (chosen.paper.slope, chosen.paper.rho) == (1.0, 1.0)
 

@@ -250,7 +250,7 @@ def test_a_release_of_the_whole_budget_fits_an_empty_ledger(epsilon, delta):
 def test_what_is_left_can_be_spent_and_hardly_more(spent):
     budget = Budget(1, 1e-6)
     for left, spend_of in (
-        (gaussian_left(spent, budget), lambda e: Spend.gaussian(calibrated(e))),
+        (gaussian_left(spent, budget), lambda e: Spend.gaussian(calibrate(e))),
         (pure_left(spent, budget), lambda e: Spend(pure_epsilon=e)),
     ):
         assert 0 < left <= 1
@@ -258,7 +258,7 @@ def test_what_is_left_can_be_spent_and_hardly_more(spent):
         assert not fits([*spent, spend_of(left * 1.011)], budget)
 
 
-def calibrated(epsilon):
+def calibrate(epsilon):
     return calibrate_gaussian(Budget(epsilon, 1e-6), coordinates=1, units=UNITS).multiplier
 
 

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.mechanisms.base import Randomness, release
+from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import discover
-from bayesgram.mechanisms.dry_run import dry_run
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import dry_run, release
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import OLDEST_OPENDP, ExactNoise, check_opendp, opendp
@@ -75,7 +75,7 @@ def test_versions_that_will_do(version, installed):
 )
 def test_versions_with_a_biased_sampler(version, installed):
     installed(version)
-    for use in (check_opendp, ExactNoise, opendp, lambda: Randomness.make(None)):
+    for use in (check_opendp, ExactNoise, opendp, lambda: Randomness.from_seed(None)):
         with pytest.raises(BayesgramError) as caught:
             use()
         assert str(caught.value) == f"OpenDP {version} {BIASED}"
@@ -110,7 +110,7 @@ def test_without_opendp(installed):
 
 def test_a_seeded_run_needs_none(installed):
     installed("0.14.1")
-    assert Randomness.make(1).noise.seeded
+    assert Randomness.from_seed(1).noise.seeded
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from scipy.signal import fftconvolve
 
-from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger

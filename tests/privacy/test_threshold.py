@@ -103,13 +103,13 @@ def test_an_optimiser_finds_none_either_and_comes_close(gap, unit, most):
     for _ in range(6):
         size = int(rng.integers(1, min(most, 12) + 1))
 
-        def chance(logits, size=size):
+        def randomness(logits, size=size):
             shares = np.exp(logits - logits.max())
             squares = smallest**2 + (1 - size * smallest**2) * shares / shares.sum()
             return -math.log(published(np.sqrt(squares), gap, unit))
 
         found = minimize(
-            chance, rng.normal(0, 2, size), method="Nelder-Mead", options={"maxiter": 800}
+            randomness, rng.normal(0, 2, size), method="Nelder-Mead", options={"maxiter": 800}
         )
         best = max(best, math.exp(-found.fun))
     alike = max(published(np.full(k, k**-0.5), gap, unit) for k in range(1, most + 1))
@@ -189,9 +189,9 @@ def test_rounds_are_within_their_budget(budget, rounds):
     threshold = several(budget, rounds)
     sigma = deviation(threshold, rounds)
     with mpmath.workdps(30):
-        chance = MOST * float(mpmath.ncdf(-(mpmath.mpf(threshold.level) - 1) / sigma))
-    assert chance <= threshold.failure
-    assert chance >= threshold.failure * 0.99999
+        randomness = MOST * float(mpmath.ncdf(-(mpmath.mpf(threshold.level) - 1) / sigma))
+    assert randomness <= threshold.failure
+    assert randomness >= threshold.failure * 0.99999
     assert gaussian_delta(budget.epsilon, sigma) + threshold.failure <= budget.delta
 
 
@@ -279,14 +279,14 @@ def two_rounds(sigma, level, cut, first, low, high):
     """
     spread = sigma * math.sqrt(2)  # of a round
     noise = np.linspace(-9, 9, 4001) * spread
-    chance = norm.pdf(noise, scale=spread) * (noise[1] - noise[0])
+    randomness = norm.pdf(noise, scale=spread) * (noise[1] - noise[0])
     absent, anyhow, seen = np.zeros(GRID.size), np.zeros(GRID.size), 0.0
     for chosen, gives in ((noise > cut, high), (noise <= cut, low)):
         beyond = norm.sf((2 * level - first[1] - gives[1] - noise[chosen]) / spread)
         law = norm.pdf(GRID, loc=(first[0] + gives[0]) / 2, scale=sigma)
-        absent += law * (chance[chosen] * (1 - beyond)).sum()
-        anyhow += law * chance[chosen].sum()
-        seen += float((chance[chosen] * beyond).sum())
+        absent += law * (randomness[chosen] * (1 - beyond)).sum()
+        anyhow += law * randomness[chosen].sum()
+        seen += float((randomness[chosen] * beyond).sum())
     return norm.pdf(GRID, scale=sigma), absent, anyhow, seen
 
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from bayesgram.private.clipping import UNITS, Coordinates
 from bayesgram.private.norm_histogram import (
     FIRST_WORD_UNITS,
-    KIND_UNITS,
+    SOURCE_UNITS,
     TOTAL_UNITS,
     USER_UNITS,
-    Bins,
-    amounts,
+    HistogramSpec,
+    norm_histogram_sum,
 )
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
@@ -21,7 +21,7 @@ from helpers.strategies import matrices
 
 EDGES = np.array([0.5, 1.0, 2.0, 8.0, 64.0])
 LARGEST = np.array([1.0, 2.0, 4.0, 16.0, 256.0, 2.0**20])
-GROUPS = np.array([0, 1, 1, 2, 2, 3], np.int32)
+NORM_GROUPS = np.array([0, 1, 1, 2, 2, 3], np.int32)
 HALF_OCTAVES = 2.0 ** np.arange(-2, 12.5, 0.5)
 
 
@@ -31,39 +31,39 @@ def powers(size, order):
     return Coordinates(shape, reference_paper.make_words(size, order, size))
 
 
-def kinds_of(size, first, number):
+def dominant_source(size, first, number):
     """Those before the first don't count; the others are of one kind after the other."""
-    kinds = np.arange(size, dtype=np.int32) % max(number, 1)
-    kinds[:first] = -1
-    return kinds
+    sources = np.arange(size, dtype=np.int32) % max(number, 1)
+    sources[:first] = -1
+    return sources
 
 
-def bins_of(edges, largest, kinds, number, first_words=0, groups=None):
+def bins_of(edges, largest, sources, number, first_words=0, groups=None):
     """Openings come one after the other in threes, so that they are not the kinds."""
     groups = np.arange(largest.size, dtype=np.int32) // 2 if groups is None else groups
-    return Bins(
+    return HistogramSpec(
         edges,
         largest,
-        kinds,
+        sources,
         number,
         groups,
-        (np.arange(kinds.size) // 3 % max(first_words, 1)).astype(np.int32),
+        (np.arange(sources.size) // 3 % max(first_words, 1)).astype(np.int32),
         first_words,
     )
 
 
 def asked(counts, measured, first, number=0, first_words=0):
     """Fresh arrays each time: whoever is asked first must not change what others are asked."""
-    kinds = kinds_of(measured.words.shape[0], first, number)
-    bins = bins_of(EDGES.copy(), LARGEST.copy(), kinds, number, first_words, GROUPS.copy())
-    before = bins.content
-    found = amounts(counts, measured, bins)
-    assert bins.content == before
+    sources = dominant_source(measured.words.shape[0], first, number)
+    bins = bins_of(EDGES.copy(), LARGEST.copy(), sources, number, first_words, NORM_GROUPS.copy())
+    before = bins.cache_key
+    found = norm_histogram_sum(counts, measured, bins)
+    assert bins.cache_key == before
     return found.tolist()
 
 
 def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
-    squares = sum(units**2 for units in (USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS))
+    squares = sum(units**2 for units in (USER_UNITS, TOTAL_UNITS, SOURCE_UNITS, FIRST_WORD_UNITS))
     assert 0.998 * UNITS**2 < squares <= UNITS**2
 
 
@@ -79,7 +79,12 @@ def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number,
     """In fractions; `first` may be anywhere, so that shorter n-grams count for the norm alone."""
     measured = powers(matrix.shape[1], order)
     bins = bins_of(
-        EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number, first_words, GROUPS
+        EDGES,
+        LARGEST,
+        dominant_source(matrix.shape[1], first, number),
+        number,
+        first_words,
+        NORM_GROUPS,
     )
     expected = reference_paper.norm_histogram(matrix, measured, bins)
     assert (
@@ -106,13 +111,17 @@ def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, numb
     measured = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
     size = HALF_OCTAVES.size + 1
     bins = bins_of(
-        HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number, first_words
+        HALF_OCTAVES,
+        np.full(size, most),
+        dominant_source(shape.size, first, number),
+        number,
+        first_words,
     )
-    moved = amounts(reference_paper.make_user_counts(counts), measured, bins)
+    moved = norm_histogram_sum(reference_paper.make_user_counts(counts), measured, bins)
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
-    users, totals, kinds, shares = np.split(moved, np.cumsum(bins.sizes)[:-1])
+    users, totals, sources, shares = np.split(moved, np.cumsum(bins.sizes)[:-1])
     assert sorted(users.tolist()) == [0] * (size - 1) + [USER_UNITS]
-    for found, most_units in ((kinds, KIND_UNITS), (shares, FIRST_WORD_UNITS)):
+    for found, most_units in ((sources, SOURCE_UNITS), (shares, FIRST_WORD_UNITS)):
         assert (found >= 0).all()
         assert found.sum() <= most_units
     by_group = shares.reshape(-1, max(first_words, 1))
@@ -154,7 +163,7 @@ def test_a_norm_on_an_edge_belongs_to_the_bin_above():
     measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
     bins = bins_of(edges, largest, np.zeros(1, np.int32), 0)
     found = [
-        amounts(reference_paper.make_user_counts(np.array([[n]])), measured, bins)
+        norm_histogram_sum(reference_paper.make_user_counts(np.array([[n]])), measured, bins)
         for n in (0, 1, 2, 3, 4, 5)
     ]
     assert [np.flatnonzero(each[:4]).tolist() for each in found] == [[0], [1], [2], [2], [3], [3]]
@@ -175,8 +184,8 @@ def test_only_the_longest_ngrams_are_written(first, expected):
         reference_paper.make_user_counts(np.array([[1, 2, 1]])),
         Coordinates(np.ones(3), np.zeros((3, 0), np.int32)),
     )
-    bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), kinds_of(3, first, 0), 0)
-    assert amounts(counts, measured, bins).tolist() == [
+    bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), dominant_source(3, first, 0), 0)
+    assert norm_histogram_sum(counts, measured, bins).tolist() == [
         0,
         USER_UNITS,
         0,
@@ -190,14 +199,14 @@ def test_what_is_written_is_shared_out_among_kinds():
         reference_paper.make_user_counts(np.array([[1, 2, 1]])),
         Coordinates(np.ones(3), np.zeros((3, 0), np.int32)),
     )
-    for kinds, expected in (
+    for sources, expected in (
         ([0, 1, 0], [0.5, 0.5, 0]),
         ([-1, 2, 2], [0, 0, 1]),
         ([-1, -1, -1], [0, 0, 0]),
     ):
-        bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), np.array(kinds, np.int32), 3)
-        assert amounts(counts, measured, bins)[4:].tolist() == [
-            int(KIND_UNITS * each) for each in expected
+        bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), np.array(sources, np.int32), 3)
+        assert norm_histogram_sum(counts, measured, bins)[4:].tolist() == [
+            int(SOURCE_UNITS * each) for each in expected
         ]
 
 
@@ -209,7 +218,7 @@ def test_first_words_are_shared_out_in_the_group_of_the_user_s_norm_alone():
         np.zeros((3, 0), np.int32),
     )
     first_words = np.array([0, 1, 1], np.int32)
-    bins = Bins(
+    bins = HistogramSpec(
         edges,
         largest,
         np.array([0, 0, 0], np.int32),
@@ -220,7 +229,7 @@ def test_first_words_are_shared_out_in_the_group_of_the_user_s_norm_alone():
     )
     rows, found = ([1, 0, 0], [2, 2, 2], [0, 9, 0], [0, 0, 0]), []
     for row in rows:
-        moved = amounts(
+        moved = norm_histogram_sum(
             reference_paper.make_user_counts(np.array([row])),
             Coordinates(np.ones(3), nothing),
             bins,
@@ -235,7 +244,7 @@ def test_first_words_are_shared_out_in_the_group_of_the_user_s_norm_alone():
 
 
 def test_what_does_not_count_as_text_has_no_first_word():
-    bins = Bins(
+    bins = HistogramSpec(
         np.array([1.0]),
         np.ones(2),
         np.array([-1, 0], np.int32),
@@ -245,5 +254,5 @@ def test_what_does_not_count_as_text_has_no_first_word():
         2,
     )
     measured = Coordinates(np.ones(2), np.zeros((2, 0), np.int32))
-    moved = amounts(reference_paper.make_user_counts(np.array([[1, 1]])), measured, bins)
+    moved = norm_histogram_sum(reference_paper.make_user_counts(np.array([[1, 1]])), measured, bins)
     assert bins.split(moved.astype(float))[3].tolist() == [[0, 0]]

@@ -119,10 +119,10 @@ def test_what_is_known_still_counts_once_after_the_lightest_were_dropped(most, o
     _, ends, sizes = select_heaviest(
         np.array([0, len(user)]), np.array(user, np.int32), np.array([1]), logs, MANY_HASHES, most
     )
-    heavy = sorted(
+    heavy_user_norm = sorted(
         words, key=lambda word: (weight * word, int(MANY_HASHES_OF_WINDOWS[word])), reverse=True
     )
-    assert [user[end] for end in ends] == heavy[:most]
+    assert [user[end] for end in ends] == heavy_user_norm[:most]
     assert sizes.tolist() == [most]
 
 

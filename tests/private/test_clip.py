@@ -15,7 +15,7 @@ from bayesgram.private.clipping import (
     MAX_TOTAL,
     UNITS,
     Coordinates,
-    _enforce_norm_bound,
+    _correct_rounding,
     clip,
     clipped_sum,
 )
@@ -149,14 +149,13 @@ def test_where_rounding_goes_over_the_bound_the_largest_give_way(numbers, over, 
     total, length = np.zeros(weights.size, np.int64), sum(int(unit) ** 2 for unit in units)
     total[: units.size] = units
     places = np.arange(values.size, dtype=np.int32)
-    _enforce_norm_bound(
+    _correct_rounding(
         places,
         values,
         said,
         own,
         weights,
         over * UNITS / math.sqrt((z * z).sum()),
-        np.int64(length),
         total,
     )
     left = sum(int(unit) ** 2 for unit in total)

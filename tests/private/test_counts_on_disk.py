@@ -16,11 +16,11 @@ from bayesgram import Budget, Gaussian, KAnonymity, Laplace, LaplacePublic, Pape
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.private import counts_io, counts_on_disk
-from bayesgram.private.clipping import LostWords, clip, clipped_sum, lost_sum
+from bayesgram.private.clipping import ClippedWordsSpec, clip, clipped_mass_sum, clipped_sum
 from bayesgram.private.counts import MAX_COUNT
 from bayesgram.private.counts_io import CountsBatch, load_counts, save_counts
 from bayesgram.private.counts_on_disk import CountsOnDisk, group_users, open_counts
-from bayesgram.private.norm_histogram import Bins, amounts
+from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 from helpers import reference_paper
@@ -97,9 +97,9 @@ def write(folder, files, row_group):
 
 
 MEASURED = reference_paper.make_coordinates(SIZE, 2)
-LOST = LostWords(np.array([0.5, 1.0, 2.0]), reference_paper.make_words(SIZE, 2, 0), 1.5)
+LOST = ClippedWordsSpec(np.array([0.5, 1.0, 2.0]), reference_paper.make_words(SIZE, 2, 0), 1.5)
 KINDS = np.array([0, 1, -1, 0], np.int32)
-BINS = Bins(
+BINS = HistogramSpec(
     np.array([1.0, 8.0]),
     np.array([1.0, 5.0, 50.0]),
     KINDS,
@@ -122,8 +122,8 @@ QUESTIONS = {
     "totals": lambda counts: counts.totals,
     "users": lambda counts: counts.users_per_ngram,
     "clipped": lambda counts: clipped_sum(counts, MEASURED, clip_norm=2.0),
-    "lost": lambda counts: lost_sum(counts, MEASURED, LOST, clip_norm=0.5),
-    "amounts": lambda counts: amounts(counts, MEASURED, BINS),
+    "lost": lambda counts: clipped_mass_sum(counts, MEASURED, LOST, clip_norm=0.5),
+    "amounts": lambda counts: norm_histogram_sum(counts, MEASURED, BINS),
     "drawn": lambda counts: clip(counts, max_count=None, max_total=3, key=5).totals,
     "largest": lambda counts: counts.aggregate(largest_of, np.maximum),
 }

@@ -18,8 +18,7 @@ from bayesgram.lm.export import release_table, write_parquet
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.scoring import ModelScorer
-from bayesgram.mechanisms.base import check_published, ingredients_of, label_of_release
-from bayesgram.mechanisms.dry_run import dry_run
+from bayesgram.mechanisms.publish import check_published, dry_run, list_ingredients, release_label
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.public.public_model import PublicModel
@@ -335,10 +334,10 @@ def test_what_is_not_proved_is_not_charged_to_a_ledger(world, tmp_path):
 def test_a_dry_run_says_the_label_of_the_release(world):
     folder, public, counts, _ = world
     for label in RELEASES:
-        mechanism = bg.Posterior().after(folder / label)
+        mechanism = bg.Posterior().follow(folder / label)
         assert dry_run(counts, public, mechanism, BUDGET).guarantee == label
-        assert label_of_release(mechanism, public).name == label
-        assert ingredients_of(mechanism, public)[0] == Ingredient(label, label, 1.0, 1e-7)
+        assert release_label(mechanism, public).name == label
+        assert list_ingredients(mechanism, public)[0] == Ingredient(label, label, 1.0, 1e-7)
     assert dry_run(counts, public, bg.Posterior(), BUDGET, seed=1).guarantee == "NONE"
 
 
@@ -417,7 +416,7 @@ def test_only_what_was_published_can_be_followed(world, tmp_path):
     )
     assert (
         "ε = 9, δ = 1e-05 (PROVED) for everything one user wrote in these data"
-        in second.card.follows
+        in second.card.chain_sentence
     )
     number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "posterior"})
     lost = replace(second, card=replace(second.card, ledger=ledger.charge_details(number)))
@@ -434,9 +433,9 @@ def test_only_what_was_published_can_be_followed(world, tmp_path):
     assert len(ledger.read().reservations) == 3
     assert not (tmp_path / "week-3").exists()
     with pytest.raises(UsageError, match="is not marked as published"):
-        dry_run(counts, public, bg.Posterior().after(lost), BUDGET, ledger=ledger)
+        dry_run(counts, public, bg.Posterior().follow(lost), BUDGET, ledger=ledger)
     ledger.complete(number)
-    check_published(ledger, ingredients_of(bg.Posterior().after(lost), public))
+    check_published(ledger, list_ingredients(bg.Posterior().follow(lost), public))
 
 
 def test_a_sentence_names_a_few_ingredients():

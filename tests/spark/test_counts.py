@@ -20,20 +20,20 @@ import pytest
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import find_sources
 from bayesgram.io.records import Columns
-from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.private import public_row_check
-from bayesgram.private.clipping import clip, clipped_sum, lost_sum
+from bayesgram.private.clipping import clip, clipped_mass_sum, clipped_sum
 from bayesgram.private.counts import count
 from bayesgram.private.counts_io import load_counts, save_counts
-from bayesgram.private.norm_histogram import amounts
+from bayesgram.private.norm_histogram import norm_histogram_sum
 from bayesgram.public import public_rows
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
@@ -256,14 +256,14 @@ def test_a_source_without_an_ngram_is_refused_by_name(spark):
 
 
 def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
-    design, choice = Design.of(vocabulary), CLIPPING_PLANS["lost words and counts"]
-    measured, asked = design.coordinates(choice), design.lost_words(choice)
+    design, choice = Design.from_vocabulary(vocabulary), CLIPPING_PLANS["lost words and counts"]
+    measured, asked = design.coordinates(choice), design.clipped_words(choice)
     assert counts.sizes() == (len(local.users), local.ngrams.size)
     assert same(counts.totals, local.totals)
     assert same(counts.users_per_ngram, local.users_per_ngram)
     for sums in (
-        lambda each: amounts(each, design.ngrams, design.bins),
-        lambda each: lost_sum(each, measured, asked, clip_norm=choice.clip_norm),
+        lambda each: norm_histogram_sum(each, design.ngrams, design.bins),
+        lambda each: clipped_mass_sum(each, measured, asked, clip_norm=choice.clip_norm),
         lambda each: clipped_sum(each, measured, clip_norm=choice.clip_norm),
     ):
         here = sums(local)
@@ -396,7 +396,7 @@ def test_a_user_whose_rows_are_in_several_parts_is_one_user(spark, local, vocabu
         pq.write_table(rows.take(np.arange(number, len(rows), 3)), file / f"part-{number}.parquet")
     found = engine.load_counts(spark, tmp_path / "c", vocabulary_size=len(vocabulary))
     assert found.sizes() == (len(local.users), local.ngrams.size)
-    measured = Design.of(vocabulary).ngrams
+    measured = Design.from_vocabulary(vocabulary).ngrams
     there, here = (clipped_sum(counts, measured, clip_norm=0.5) for counts in (found, local))
     assert same(there, here)
 

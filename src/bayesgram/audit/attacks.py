@@ -43,17 +43,18 @@ from bayesgram.audit.likelihood_ratio import (
 )
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, check_int
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.io import read_records
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, normalised
+from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, normalise_counts
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.paper.algorithm_1 import Paper, classical_sigma
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.constants import UNITS
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
-from bayesgram.private.clipping import UNITS, clip, clipped_sum
+from bayesgram.private.clipping import clip, clipped_sum
 from bayesgram.private.counts import PrivateCounts, UserCounts, add_users, remove_user
 from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary, public_distribution, softmax
@@ -71,10 +72,12 @@ class NoisyCounts(Posterior):
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
         """Return the noisy counts of the longest n-grams as a distribution."""
-        return Outcome(normalised(self.measure(counts, vocabulary, budget, chance)[0][-1].counts))
+        return Outcome(
+            normalise_counts(self.measure(counts, vocabulary, budget, randomness)[0][-1].counts)
+        )
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def membership_attack(
 def win_rates(
     counts: UserCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: CountsMechanism,
     budgets: Sequence[Budget],
     *,
     pairs: int,
@@ -199,7 +202,7 @@ def user_with_most_counts(counts: UserCounts) -> int:
     return int(np.argmax(np.diff(sums[counts.starts])))
 
 
-def win_rate_ceiling(mechanism: Mechanism, vocabulary: Vocabulary, budget: Budget) -> float:
+def win_rate_ceiling(mechanism: CountsMechanism, vocabulary: Vocabulary, budget: Budget) -> float:
     """Return the most that any attack on pairs wins if the claim is true (errata E13).
 
     Gaussian noise at a distance of d standard deviations: Φ(d/√2). Pure ε: randomised response wins
@@ -215,7 +218,7 @@ def win_rate_ceiling(mechanism: Mechanism, vocabulary: Vocabulary, budget: Budge
 
 
 def make_sampler(
-    mechanism: Mechanism, counts: UserCounts, vocabulary: Vocabulary, key: int
+    mechanism: CountsMechanism, counts: UserCounts, vocabulary: Vocabulary, key: int
 ) -> Sampler:
     """Return a function that draws θ; what does not depend on the noise is computed once."""
     if isinstance(mechanism, Paper):
@@ -226,7 +229,7 @@ def make_sampler(
     if isinstance(mechanism, NoisyCounts) and mechanism.clip_norm:
         return _noisy_counts_sampler(mechanism, counts, vocabulary, mechanism.clip_norm)
     return lambda budget, noise: (
-        mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key)).theta
+        mechanism.estimate(counts, vocabulary, budget, Randomness(noise, key)).theta
     )
 
 
@@ -234,14 +237,16 @@ def _noisy_counts_sampler(
     mechanism: NoisyCounts, counts: UserCounts, vocabulary: Vocabulary, clip_norm: float
 ) -> Sampler:
     """With a given clip norm, only the scale of the noise follows the budget."""
-    design = Design.of(vocabulary)
-    coordinates = design.coordinates(Choice.fixed(clip_norm))
+    design = Design.from_vocabulary(vocabulary)
+    coordinates = design.coordinates(ClippingPlan.fixed(clip_norm))
     total = clipped_sum(counts, coordinates, clip_norm=clip_norm)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
-        sigma = mechanism.calibrated(vocabulary, budget).part(1.0)
+        sigma = mechanism.calibrate(vocabulary, budget).part(1.0)
         noisy = noise.discrete_gaussian(total, scale=sigma * UNITS)
-        return normalised(design.as_measured(noisy, coordinates, sigma, clip_norm)[0][-1].counts)
+        return normalise_counts(
+            design.decode_counts(noisy, coordinates, sigma, clip_norm)[0][-1].counts
+        )
 
     return sample
 
@@ -775,9 +780,9 @@ def compare_times(
         perf_counter() - begin < TIMING_SECONDS and len(times[0]) < MAX_TIMED_RUNS
     ):
         for side in rng.permutation(2):
-            chance = Randomness(make_noise(), key)
+            randomness = Randomness(make_noise(), key)
             start = perf_counter()
-            target.mechanism.measure(datasets[side], target.vocabulary, target.budget, chance)
+            target.mechanism.measure(datasets[side], target.vocabulary, target.budget, randomness)
             times[side].append(perf_counter() - start)
     difference, low, high = relative_difference(np.array(times[0]), np.array(times[1]))
     sentence = (

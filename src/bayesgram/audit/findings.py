@@ -18,7 +18,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 from bayesgram.arrays import Floats
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.errors import UsageError
-from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -31,7 +31,7 @@ from bayesgram.version import VERSION
 class AuditTarget:
     """A mechanism on a dataset. Attackers know all of it but one user."""
 
-    mechanism: Mechanism
+    mechanism: CountsMechanism
     counts: UserCounts
     vocabulary: Vocabulary
     budget: Budget | None
@@ -50,7 +50,7 @@ class AuditTarget:
         return claimed_budget(self.mechanism, self.budget)
 
 
-def claimed_budget(mechanism: Mechanism, budget: Budget | None) -> Budget:
+def claimed_budget(mechanism: CountsMechanism, budget: Budget | None) -> Budget:
     """Return (ε, δ) as the card of a release will claim it.
 
     Raises:

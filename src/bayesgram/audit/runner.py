@@ -37,7 +37,7 @@ from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
-from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.privacy.budget import MAX_EPSILON, Budget
 from bayesgram.reports.pictures import draw_attack_curves
 from bayesgram.reports.report import AuditSummary
@@ -97,7 +97,7 @@ def run_audit(
 
 
 def check_audit(
-    mechanism: Mechanism,
+    mechanism: CountsMechanism,
     budget: Budget | None,
     attacks: Sequence[Attack],
     *,

@@ -76,7 +76,7 @@ def audit(
     if output is not None:
         check_writable(output, force=force, contents=runner.CONTENTS, inputs=[counts, vocab])
     chosen_attacks = runner.parse_attacks(attacks)
-    Randomness.make(seed)
+    Randomness.from_seed(seed)
     budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
     attacked = mechanism_options.make_mechanism(mechanism, settings, expected_users=expected_users)
     runner.check_audit(attacked, budget, chosen_attacks, confidence=confidence, runs=runs)

@@ -121,7 +121,7 @@ def discover(  # noqa: PLR0915 - one step after another
     from bayesgram.io import read_records
     from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms.base import Randomness
-    from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in, discovery_mechanism
+    from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in_text, make_mechanism
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
@@ -137,21 +137,21 @@ def discover(  # noqa: PLR0915 - one step after another
     check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
     if plot is not None:
         plots.check_plot(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
-    Randomness.make(seed)
+    Randomness.from_seed(seed)
     budget = _make_budget(epsilon, delta)
     memory_bytes = engine_options.memory_bytes
     vocabulary = Vocabulary.load(vocab)
     chosen_orders = None
     if orders is not None:
         chosen_orders = parse_list("--orders", orders, parse_int, "1,2,3")
-    settings = Settings.of(
+    settings = Settings.for_vocabulary(
         vocabulary, chosen_orders, at_least=at_least, max_new=max_new, open=open_, rounds=rounds
     )
-    settings.calibrated(budget)
+    settings.calibrate(budget)
     open_ledger = None if ledger is None else Ledger.open(ledger)
     public = PublicTextModel.from_vocabulary(vocabulary, _load_public_model(model))
     checked_unit = None if unit is None else check_unit(unit)
-    mechanism = discovery_mechanism(
+    mechanism = make_mechanism(
         settings, budget, public.vocabulary, seed=seed, ledger=open_ledger, unit=checked_unit
     )
     columns: dict[str, Any] = {
@@ -184,7 +184,7 @@ def discover(  # noqa: PLR0915 - one step after another
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
             records = bar.records(private, require_rows=True, **columns)
             text = LocalText(records, memory_bytes)
-            discovery = discover_in(text, public, settings, budget, **arguments)
+            discovery = discover_in_text(text, public, settings, budget, **arguments)
     BudgetNotice.close()
     if plot is not None:
         _draw(discovery, plot, force=force)
@@ -266,7 +266,7 @@ def _explain_empty_discovery(
     larger_epsilons = [epsilon for epsilon in (1.0, 2.0, 4.0, 8.0) if epsilon > budget.epsilon]
     with_more_budget = ""
     for epsilon in larger_epsilons[:2]:
-        level = settings.calibrated(Budget(epsilon, budget.delta)).level
+        level = settings.calibrate(Budget(epsilon, budget.delta)).level
         with_more_budget += f"; at ε = {epsilon:g} about {people(level)}"
     console.print_note(
         "Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above"

@@ -152,7 +152,7 @@ def discover_on_spark(
 ) -> "Discovery":
     """Find n-grams that many people write and the vocabulary lacks, on Spark."""
     from bayesgram.io.records import Columns
-    from bayesgram.mechanisms.discovery import discover_in
+    from bayesgram.mechanisms.discovery import discover_in_text
     from bayesgram.spark.discovery import SparkPrivateText
     from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
@@ -160,4 +160,4 @@ def discover_on_spark(
     with session(master) as spark, console.step("Weighing private text on Spark"):
         texts = text_from_inputs(spark, private, Columns(text_column, user_column))
         text = SparkPrivateText(texts, skip_bad_rows=skip_bad_rows)
-        return discover_in(text, public, settings, budget, **arguments)
+        return discover_in_text(text, public, settings, budget, **arguments)

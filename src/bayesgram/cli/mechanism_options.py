@@ -14,7 +14,7 @@ from bayesgram.cli.options import parse_float, parse_int, parse_list
 from bayesgram.errors import UsageError, check_int
 
 if TYPE_CHECKING:
-    from bayesgram.mechanisms.base import Mechanism
+    from bayesgram.mechanisms.base import CountsMechanism
     from bayesgram.paper.algorithm_1 import Paper
     from bayesgram.paper.algorithm_2 import Grid
     from bayesgram.privacy.budget import Budget
@@ -200,7 +200,7 @@ def make_mechanism(
     expected_users: int | None,
     tune: bool = False,
     grid: GridOptions = NO_GRID,
-) -> "Mechanism":
+) -> "CountsMechanism":
     """Return a mechanism with the options that were given.
 
     Args:
@@ -222,7 +222,7 @@ def make_mechanism(
     if name is MechanismName.PAPER:
         paper = make_paper(expected_users, **settings)
         return TunedPaper(paper, grid.grid) if tune else paper
-    mechanisms: dict[MechanismName, type[Mechanism]] = {
+    mechanisms: dict[MechanismName, type[CountsMechanism]] = {
         MechanismName.LAPLACE: Laplace,
         MechanismName.LAPLACE_PUBLIC: LaplacePublic,
         MechanismName.POSTERIOR: Posterior,

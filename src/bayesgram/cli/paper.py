@@ -45,7 +45,7 @@ def tune(
     from bayesgram.privacy.budget import Budget
 
     Budget(epsilon)
-    randomness = Randomness.make(seed)
+    randomness = Randomness.from_seed(seed)
     paper = mechanism_options.make_paper(
         expected_users, max_count=max_count, max_total=max_total, sensitivity=sensitivity
     )
@@ -104,7 +104,7 @@ def sensitivity(
     )
     opened = engines.open_counts(counts, vocab, engine, master, in_memory=True)
     with opened as (user_counts, _), console.step("Leaving out each user"):
-        statistics = paper.statistics(user_counts, Randomness.make(seed))
+        statistics = paper.statistics(user_counts, Randomness.from_seed(seed))
         bound = statistics.bounded_gamma(paper.slope)
         if engine is EngineName.LOCAL:
             # Compiles the kernel, so that the clock sees only work.

@@ -15,9 +15,9 @@ from bayesgram.cli import console, engines, mechanism_options, options
 from bayesgram.cli.budget_notice import BudgetNotice
 
 if TYPE_CHECKING:
-    from bayesgram.mechanisms.base import Mechanism
+    from bayesgram.mechanisms.base import CountsMechanism
     from bayesgram.mechanisms.discovery import DiscoveryMechanism
-    from bayesgram.mechanisms.dry_run import DryRun
+    from bayesgram.mechanisms.publish import DryRun
     from bayesgram.planning.plan import Plan
     from bayesgram.privacy.accounting import Spend
     from bayesgram.privacy.ledger import Ledger
@@ -69,8 +69,8 @@ def release(
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
     from bayesgram.io.atomic import check_writable
-    from bayesgram.mechanisms import base
-    from bayesgram.mechanisms.dry_run import dry_run as check_only
+    from bayesgram.mechanisms import base, publish
+    from bayesgram.mechanisms.publish import dry_run as check_only
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.private.counts_io import read_segments
@@ -82,12 +82,12 @@ def release(
     contents = CONTENTS if segments is None else folder_contents(segments)
     inputs = [counts, vocab, *([previous] if previous else [])]
     check_writable(output, force=force, contents=contents, inputs=inputs)
-    base.Randomness.make(seed)
+    base.Randomness.from_seed(seed)
     budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
     first_mechanism = mechanism_options.make_mechanism(
         mechanism, settings, expected_users=expected_users, tune=tune, grid=grid
     )
-    chosen = first_mechanism.after(previous)
+    chosen = first_mechanism.follow(previous)
     chosen.check_budget(budget)
     checked_unit = DEFAULT_UNIT if unit is None else check_unit(unit)
     with _open_counts(counts, vocab, chosen, engine, master) as (
@@ -99,7 +99,7 @@ def release(
         if open_ledger is not None:
             open_ledger.check_unit(checked_unit)
         if dry_run:
-            base.Output.of(output, vocabulary, user_counts, force=force).check()
+            publish.check_output(mechanism_used, vocabulary, output, force=force)
             checked = check_only(
                 user_counts,
                 vocabulary,
@@ -113,7 +113,7 @@ def release(
             return
         notice = None if ledger is None else BudgetNotice.open(ledger, budget, output)
         with console.progress(f"Releasing by {mechanism}") as show_progress:
-            result = base.release(
+            result = publish.release(
                 user_counts,
                 vocabulary,
                 chosen,
@@ -136,7 +136,7 @@ def release(
 
 @contextmanager
 def _open_counts(
-    counts: Path, vocab: Path, chosen: "Mechanism", engine: EngineName, master: str | None
+    counts: Path, vocab: Path, chosen: "CountsMechanism", engine: EngineName, master: str | None
 ) -> "Iterator[tuple[PrivateCounts | SegmentedCounts, Vocabulary, Any]]":
     """Yield the private counts, by segment or not, their vocabulary, and the mechanism for them."""
     from bayesgram.private.counts_io import read_segments
@@ -298,9 +298,9 @@ def print_dry_run(
     }
     if checked.spend is not None:
         details["charge"] = _format_spend(checked.spend)
-    if checked.ledger is not None and checked.left is not None:
+    if checked.ledger is not None and checked.epsilon_left is not None:
         details["ledger"] = f"{checked.ledger.population}: {checked.ledger.describe_left()}"
-        details["left_then"] = _format_left(*checked.left)
+        details["left_then"] = _format_left(*checked.epsilon_left)
     console.print_report(details, json=False)
     if plan is not None:
         _print_plan(plan, expected_users)

@@ -32,11 +32,12 @@ from bayesgram.comparison.comparison import Comparison, compare, comparison_json
 from bayesgram.errors import check_int
 from bayesgram.io import read_records
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.mechanisms.base import Mechanism, release
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.paper.algorithm_1 import Paper, paper_bounds
 from bayesgram.paper.algorithm_2 import Grid, TunedPaper
 from bayesgram.paper.k_anonymity import KAnonymity
@@ -98,6 +99,7 @@ CONTENTS = (
     *SOURCES.values(),
     "messages",
     "vocab.parquet",
+    "vocab.parquet.rows",  # hashes of public rows, which `Vocabulary.save` writes beside it
     "counts",
     "found",
     "releases",
@@ -308,7 +310,7 @@ def _measure_coverage(
         text.add(batch.text)
     covered = []
     for rows, part in vocabulary.by_order:
-        written = text.windows(part.order)
+        written = text.count_windows(part.order)
         listed = counts.totals[rows]
         new = 0
         if vocabulary.origins is not None:
@@ -390,7 +392,7 @@ def _replace_some(batch: pa.RecordBatch, phrase: str, share: float) -> pa.Record
 # --- Step 5: every mechanism ---
 
 
-def compared_mechanisms(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
+def compared_mechanisms(users: int) -> Iterator[tuple[str, CountsMechanism, Budget | None]]:
     """Yield every mechanism with its name and budget.
 
     The paper's bounds follow the round number of users, which is public here.

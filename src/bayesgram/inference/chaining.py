@@ -26,7 +26,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.inference.noisy_counts import UNKNOWN, Clipping, Lost, Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import (
+    UNKNOWN,
+    ClippedMass,
+    Clipping,
+    NoisyCounts,
+    PublicNgrams,
+)
 from bayesgram.inference.pooling import SPREAD
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.measurements import (
@@ -83,25 +89,25 @@ class Drift:
     information: float  # 1/noise² of what is known now, over that of this release alone: median over the n-grams
 
     @classmethod
-    def of_others(cls, drift: float) -> "Drift":
+    def unrelated(cls, drift: float) -> "Drift":
         """Nothing is still there."""
         return cls(drift, 1.0, 1.0)
 
     @property
-    def is_of_others(self) -> bool:
+    def is_unrelated(self) -> bool:
         """Whether nothing is still there."""
         return self.changed == 1 and self.information == 1
 
 
 @dataclass(frozen=True)
-class Usual:
+class DriftPrior:
     """What drift is likely before anything is seen: log τ and its standard deviation."""
 
     drift: float = USUAL_DRIFT
     deviation: float = DRIFT_DEVIATION
 
     @classmethod
-    def like(cls, everyone: Drift | None) -> "Usual":
+    def like(cls, everyone: Drift | None) -> "DriftPrior":
         """Of a segment: about as all people have drifted, where that is known."""
         return cls() if everyone is None else cls(everyone.drift, LIKE_ALL)
 
@@ -111,7 +117,7 @@ class Usual:
         return found
 
 
-ANYBODY = Usual()
+DEFAULT_DRIFT_PRIOR = DriftPrior()
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +223,11 @@ class About:
 
 
 def combined(
-    measured: Measured, carried: PreviousMeasurements, public: PublicNgrams, usual: Usual = ANYBODY
-) -> tuple[Measured, Drift]:
+    measured: NoisyCounts,
+    carried: PreviousMeasurements,
+    public: PublicNgrams,
+    usual: DriftPrior = DEFAULT_DRIFT_PRIOR,
+) -> tuple[NoisyCounts, Drift]:
     """Both together, by their precision, where people have drifted as far as is likely."""
     scale, doubt = _scale(measured, carried)
     about = _about(carried, public, scale)
@@ -235,7 +244,7 @@ def combined(
     pairs = about.pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale)
     found = moves(pairs, [~changed, changed], usual)
     if not pairs.is_related(found.drift):
-        return measured, Drift.of_others(found.drift)
+        return measured, Drift.unrelated(found.drift)
     counts, noise = averaged(pairs, found)
     if carried.whole:
         made = replace(made, total=scale * carried.total, total_noise=doubt * carried.total)
@@ -246,7 +255,7 @@ def _told(pairs: Pairs, found: DriftModel, noise: Floats) -> Drift:
     """In three numbers, over what is carried."""
     known = np.isfinite(pairs.doubt)
     if not known.any():
-        return Drift.of_others(found.drift)
+        return Drift.unrelated(found.drift)
     gained = float(np.median((pairs.noise / noise)[known] ** 2))
     return Drift(found.drift, float(found.changed[known].mean()), gained)
 
@@ -259,7 +268,7 @@ def _about(carried: PreviousMeasurements, public: PublicNgrams, scale: float) ->
 
 
 def _words(
-    measured: Measured,
+    measured: NoisyCounts,
     carried: PreviousMeasurements,
     public: PublicNgrams,
     about: About,
@@ -292,7 +301,7 @@ def _spread(expected: Floats, prior: Floats) -> float:
     return max(float(weights @ (lifts - weights @ lifts) ** 2), LEAST_SPREAD)
 
 
-def _scale(measured: Measured, carried: PreviousMeasurements) -> tuple[float, float]:
+def _scale(measured: NoisyCounts, carried: PreviousMeasurements) -> tuple[float, float]:
     """How many times as much was written as before, and the standard deviation of that.
 
     By the n-grams, each of which may have moved, and where all are the same also by their total.
@@ -308,7 +317,9 @@ def _scale(measured: Measured, carried: PreviousMeasurements) -> tuple[float, fl
     return float(max(seen / size, SIGNAL * doubt)), float(doubt)
 
 
-def moves(pairs: Pairs, groups: Sequence[Bools], usual: Usual = ANYBODY) -> DriftModel:
+def moves(
+    pairs: Pairs, groups: Sequence[Bools], usual: DriftPrior = DEFAULT_DRIFT_PRIOR
+) -> DriftModel:
     """The likeliest drift, and for each group the part that has changed; then how far each thing has moved."""
     drifted, changes = pairs.likelihoods(DRIFTS), _mean(pairs.likelihoods(CHANGES))
     sums = [
@@ -361,9 +372,9 @@ def _least(pairs: Pairs) -> Floats:
 
 
 def kept(
-    measured: Sequence[Measured],
+    measured: Sequence[NoisyCounts],
     parts: Sequence[Vocabulary],
-    joined: Sequence[Measured] | None = None,
+    joined: Sequence[NoisyCounts] | None = None,
 ) -> Measurements:
     """What a release keeps of the measurements of each order; `parts` are the n-grams of each.
 
@@ -377,7 +388,9 @@ def kept(
     )
 
 
-def _blocks(noisy: Measured, part: Vocabulary, both: Measured | None) -> list[MeasurementBlock]:
+def _blocks(
+    noisy: NoisyCounts, part: Vocabulary, both: NoisyCounts | None
+) -> list[MeasurementBlock]:
     """All that was asked about one order."""
     carried = None if both is None else (both.counts, both.noise)
     found = [
@@ -407,7 +420,7 @@ def _blocks(noisy: Measured, part: Vocabulary, both: Measured | None) -> list[Me
     return found
 
 
-def measured_again(kept: Measurements, part: Vocabulary) -> Measured:
+def measured_again(kept: Measurements, part: Vocabulary) -> NoisyCounts:
     """The measurements of one order, for a vocabulary all of whose n-grams were measured.
 
     With what earlier releases carried over, as inference had it. Of n-grams that were measured and that the vocabulary
@@ -421,7 +434,9 @@ def measured_again(kept: Measurements, part: Vocabulary) -> Measured:
     clipping = UNKNOWN if kept.clipping is None else Clipping(*kept.clipping)
     others = np.setdiff1d(np.arange(ngrams.counts.size), at)
     total = _total(kept, ngrams, at, others, part.order)
-    found = Measured(ngrams.counts[at], ngrams.noise_std[at], *total, clipping=clipping, left=left)
+    found = NoisyCounts(
+        ngrams.counts[at], ngrams.noise_std[at], *total, clipping=clipping, left=left
+    )
     words = _joined(kept, WORD, part.order)
     if words is not None:
         counts, noise = _word_counts(words, ngrams, others, part)
@@ -468,11 +483,11 @@ def _word_counts(
 
 
 def join(
-    measured: Sequence[Measured],
+    measured: Sequence[NoisyCounts],
     parts: Sequence[Vocabulary],
     previous: Release,
     everyone: Mapping[str, Drift] | None = None,
-) -> tuple[list[Measured], dict[str, Drift]]:
+) -> tuple[list[NoisyCounts], dict[str, Drift]]:
     """The measurements of every order together with what a release carries over, and how far people have drifted.
 
     `everyone`: how far all people have drifted, where these are some of them. Where those are others than before, so
@@ -482,11 +497,11 @@ def join(
     for noisy, part in zip(measured, parts, strict=True):
         carried, like = carried_over(previous, part), (everyone or {}).get(str(part.order))
         both = noisy
-        if carried is not None and like is not None and like.is_of_others:
+        if carried is not None and like is not None and like.is_unrelated:
             drifts[str(part.order)] = like
         elif carried is not None:
             both, drifts[str(part.order)] = combined(
-                noisy, carried, PublicNgrams.of(part), Usual.like(like)
+                noisy, carried, PublicNgrams.of(part), DriftPrior.like(like)
             )
         joined.append(both)
     return joined, drifts
@@ -522,14 +537,14 @@ def _carried_total(measured: Measurements, order: int) -> float:
     return max(measured.total(order)[0] if asked is None else float(asked.counts[0]), 1.0)
 
 
-def _lost(kept: Measurements, part: Vocabulary) -> Lost | None:
+def _lost(kept: Measurements, part: Vocabulary) -> ClippedMass | None:
     """What clipping took away, by the words that are still there."""
     words, total = kept.block(CLIPPED_WORD, part.order), kept.block(CLIPPED_TOTAL, part.order)
     if words is None or total is None:
         return None
     which = places(words.texts, part.tokens)
     there = which >= 0
-    return Lost(
+    return ClippedMass(
         which[there],
         words.counts[there],
         words.noise_std[there],

@@ -22,9 +22,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.inference.noisy_counts import Clipping, Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import Clipping, NoisyCounts, PublicNgrams
+from bayesgram.privacy.constants import (
+    FIRST_WORD_GROUPS,
+    HISTOGRAM_SHARE,
+    MAX_CLIPPED_WORDS,
+    NORM_BINS,
+    NORM_EDGES,
+    NORM_GROUPS,
+)
 
-FIRST_WORD_GROUPS = 8  # groups of first words
 MOST_EVEN = (
     1000  # of the most frequent words are shared out evenly; the others, one after the other
 )
@@ -157,23 +164,23 @@ def _learnt(usual: Floats, rarity: Floats, users: Floats, first_words: FirstWord
     they predict what was measured.
     """
     free = FIRST_WORD_GROUPS - 1
-    seen = math.sqrt(FIRST_WORD_GROUPS) * (
+    norm_histogram = math.sqrt(FIRST_WORD_GROUPS) * (
         first_words.shares - first_words.shares.mean(axis=1, keepdims=True)
     )
-    people = np.zeros((len(seen), users.size))
+    people = np.zeros((len(norm_histogram), users.size))
     people[first_words.groups, np.arange(users.size)] = users
-    noise = FIRST_WORD_GROUPS * first_words.noise**2 * np.eye(len(seen))
+    noise = FIRST_WORD_GROUPS * first_words.noise**2 * np.eye(len(norm_histogram))
     found, likely = [], []
     for rate in RATES:
         expected = (rate * usual + rarity) / free + SHARE_DEVIATION**2
         covariance = people @ expected @ people.T + noise
         root = np.linalg.cholesky(covariance)
-        misfit = float((np.linalg.solve(root, seen) ** 2).sum()) / 2 + free * float(
+        misfit = float((np.linalg.solve(root, norm_histogram) ** 2).sum()) / 2 + free * float(
             np.log(np.diag(root)).sum()
         )
         likely.append(-misfit - (math.log(rate) / RATE_DEVIATION + RATE_DEVIATION / 2) ** 2 / 2)
         gain = np.linalg.solve(covariance, people @ expected).T
-        means = gain @ seen
+        means = gain @ norm_histogram
         found.append(means @ means.T + free * (expected - gain @ people @ expected))
     trust = np.exp(np.array(likely) - max(likely))
     learnt: Floats = np.tensordot(trust / trust.sum(), np.array(found), 1)
@@ -187,16 +194,10 @@ LEVEL_PART = (
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
 TOTAL_PART = 0.1  # of the norm of somebody who writes a lot is their total
 HEAVY_NORM = 32.0  # the norm of somebody who writes a lot, where it was not measured
-AMOUNT_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
-NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
 NORMS = np.concatenate(
     [[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25]
 )  # the middle of each bin
-GROUPS = ((np.arange(NORMS.size) + 1) // 2).astype(
-    np.int32
-)  # octaves: bins that are asked together how people write
 CLIP_NORMS = 2.0 ** np.arange(-2, 12.25, 0.25)  # what Λ may be
-MOST_LOST_WORDS = 8192  # asked about in what clipping took away
 BESIDE_OTHERS, BY_ITSELF = 3.0, 4.5  # deviations of noise above which there is somebody in a bin
 USUAL_PART, PART_DEVIATION = (
     0.4,
@@ -211,13 +212,37 @@ GROUPS_IN_E = 16  # groups of n-grams whose π are alike, for each factor of e
 ALIKE = (
     1.001  # costs that are one: where Λ is below everybody's norm, a smaller one changes nothing
 )
-LOST_SHARE = 0.03  # of the budget measures what clipping takes away, where that is worth it
+CLIPPED_MASS_SHARE = 0.03  # of the budget measures what clipping takes away, where that is worth it
 RECOVERED_SHARE = 0.3  # of the cost of clipping, when the words of what is lost are known
 LOST_WORDS_BIAS = 0.1  # of the cost of noise comes on top, were everything lost: words that are like all others seem to differ
 SURE, UNSURE = (
     0.015,
     0.05,
 )  # noise over the total of what is lost: as wanted, and more than this is not worth asking
+
+
+def coordinate_count(
+    *, ngrams: int, orders: int, longest_order: int, words: int, sources: int, segments: int = 0
+) -> int:
+    """Return the number of coordinates of all queries of `posterior` together, whether they are asked or not.
+
+    The discreteness of the noise costs a little of ε for each.
+
+    Args:
+        ngrams: Number of n-grams of all orders.
+        orders: Number of orders.
+        longest_order: The longest order.
+        words: Number of distinct words in the n-grams of the longest order.
+        sources: Number of public sources.
+        segments: Number of segments, 0 if all people are released together.
+    """
+    word_counts = words if longest_order > 1 else 0
+    clipped_mass = max_clipped_words(words) + 1
+    source_counts = sources if sources > 1 else 0
+    first_words = (int(NORM_GROUPS.max()) + 1) * FIRST_WORD_GROUPS
+    histogram = 2 * NORM_BINS + source_counts + first_words
+    everyone = ngrams + word_counts + orders + clipped_mass + histogram
+    return everyone + segments * (ngrams + orders)
 
 
 def shape_of(prior: Floats) -> Floats:
@@ -315,20 +340,20 @@ def left_of_bins(clip_norm: float) -> Floats:
     return left
 
 
-def most_lost_words(words: int) -> int:
+def max_clipped_words(words: int) -> int:
     """How many of so many words can be asked about."""
-    return min(words, MOST_LOST_WORDS)
+    return min(words, MAX_CLIPPED_WORDS)
 
 
-def lost_words(public: PublicNgrams) -> tuple[Integers, Floats]:
+def clipped_words(public: PublicNgrams) -> tuple[Integers, Floats]:
     """The words that are asked about in what clipping takes away, most frequent first, and their shape."""
     rates = public.per_word(public.prior)
-    which = np.argsort(-rates, kind="stable")[: most_lost_words(rates.size)]
+    which = np.argsort(-rates, kind="stable")[: max_clipped_words(rates.size)]
     return which, shape_of(rates / rates.sum())[which]
 
 
 @dataclass(frozen=True, eq=False)
-class Amounts:
+class NormHistogram:
     """How much users write, by bins of their norm: noisy numbers of users and of n-grams."""
 
     users: Floats
@@ -337,16 +362,16 @@ class Amounts:
     @classmethod
     def from_noisy(
         cls, users: Floats, parts_of_largest: Floats, largest: Floats, noise: float
-    ) -> "Amounts":
+    ) -> "NormHistogram":
         """Bins that may be noise alone are empty; somebody in one writes USUAL_PART of the largest, or as measured.
 
         A bin without neighbours must be surer: one that is noise alone would take a whole Λ with it.
 
         `noise` is the standard deviation of a number of users; that of `parts_of_largest` is ¾ of it.
         """
-        seen = users > BESIDE_OTHERS * noise
-        beside = np.append(seen[1:], False) | np.insert(seen[:-1], 0, False)
-        users = np.where(seen & (beside | (users > BY_ITSELF * noise)), users, 0.0)
+        norm_histogram = users > BESIDE_OTHERS * noise
+        beside = np.append(norm_histogram[1:], False) | np.insert(norm_histogram[:-1], 0, False)
+        users = np.where(norm_histogram & (beside | (users > BY_ITSELF * noise)), users, 0.0)
         doubt = 0.75 * noise / np.maximum(users, 1.0)
         measured = np.clip(parts_of_largest / np.maximum(users, 1.0), 0.0, 1.0)
         trust = PART_DEVIATION**2 / (PART_DEVIATION**2 + doubt**2)
@@ -374,45 +399,55 @@ class Amounts:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ClippingPlan:
     """How the counts are to be measured."""
 
     clip_norm: float  # Λ
-    heavy: float  # the norm of somebody who writes a lot
-    lost_share: float = 0.0  # of the budget measures what clipping takes away, by words
-    lost_norm: float = 1.0  # the clip norm of those words
-    seen: Amounts | None = None
+    heavy_user_norm: float  # the norm of somebody who writes a lot
+    clipped_mass_share: float = 0.0  # of the budget measures what clipping takes away, by words
+    clipped_mass_norm: float = 1.0  # the clip norm of those words
+    norm_histogram: NormHistogram | None = None
 
     @classmethod
-    def fixed(cls, clip_norm: float) -> "Choice":
+    def fixed(cls, clip_norm: float) -> "ClippingPlan":
         """A Λ that somebody gave: all of the budget goes to the counts."""
-        return cls(clip_norm, heavy=max(clip_norm, HEAVY_NORM))
+        return cls(clip_norm, heavy_user_norm=max(clip_norm, HEAVY_NORM))
 
-    def described(self, parts: Sequence[Measured], scales: Sequence[Floats]) -> list[Measured]:
+    def described(
+        self, parts: Sequence[NoisyCounts], scales: Sequence[Floats]
+    ) -> list[NoisyCounts]:
         """Measurements of every order, with what is known of the clipping that was chosen."""
-        if self.seen is None:
+        if self.norm_histogram is None:
             return list(parts)
-        clipping = self.seen.clipping(self.clip_norm)
+        clipping = self.norm_histogram.clipping(self.clip_norm)
         if (
             len(parts) > 1
         ):  # a word brings pairs and triples along: none makes a text long by itself
             return [replace(part, clipping=clipping) for part in parts]
         return [
-            replace(parts[0], clipping=clipping, left=self.seen.left(self.clip_norm, scales[0]))
+            replace(
+                parts[0],
+                clipping=clipping,
+                left=self.norm_histogram.left(self.clip_norm, scales[0]),
+            )
         ]
 
     def total_shape(self, someone: TypicalUser) -> float:
         """Such that the total is TOTAL_PART of the norm of somebody who writes a lot."""
-        return float(someone.amount(np.array(self.heavy))) / (TOTAL_PART * self.heavy)
+        return float(someone.amount(np.array(self.heavy_user_norm))) / (
+            TOTAL_PART * self.heavy_user_norm
+        )
 
     def total_shapes(self, people: Sequence[TypicalUser]) -> list[float]:
         """Of every order; how many of the longest somebody writes who writes a lot was measured."""
         found = [self.total_shape(someone) for someone in people]
-        if self.seen is not None:
-            place = np.searchsorted(NORM_EDGES, self.heavy, side="right")
-            if self.seen.users[place] > 0:
-                amount = max(self.seen.written[place] / self.seen.users[place], 1.0)
-                found[-1] = min(found[-1], float(amount) / (TOTAL_PART * self.heavy))
+        if self.norm_histogram is not None:
+            place = np.searchsorted(NORM_EDGES, self.heavy_user_norm, side="right")
+            if self.norm_histogram.users[place] > 0:
+                amount = max(
+                    self.norm_histogram.written[place] / self.norm_histogram.users[place], 1.0
+                )
+                found[-1] = min(found[-1], float(amount) / (TOTAL_PART * self.heavy_user_norm))
         return found
 
 
@@ -448,47 +483,54 @@ class NoiseCost:
 
 
 def distortion_of(
-    seen: Amounts, public: PublicNgrams, first_words: FirstWords | None = None
+    norm_histogram: NormHistogram, public: PublicNgrams, first_words: FirstWords | None = None
 ) -> Distortion:
     """What clipping would cost these people; `public` are the longest n-grams."""
-    return distortion(np.log(NORMS), seen.users, seen.written, public, first_words)
+    return distortion(
+        np.log(NORMS), norm_histogram.users, norm_histogram.written, public, first_words
+    )
 
 
-def clipping_cost(clipped: Distortion, choice: Choice, noise: float) -> float:
+def clipping_cost(clipped: Distortion, choice: ClippingPlan, noise: float) -> float:
     """KL by clipping, and by what is believed of the words that it takes away; `noise` is the KL by noise."""
     left = left_of_bins(choice.clip_norm)
     cost = clipped.cost(left)
     return (
         (1 - RECOVERED_SHARE) * cost + LOST_WORDS_BIAS * noise * clipped.lost(left) ** 2
-        if choice.lost_share
+        if choice.clipped_mass_share
         else cost
     )
 
 
-def best_choice(
-    seen: Amounts, public: PublicNgrams, multiplier: float, first_words: FirstWords | None = None
-) -> Choice:
+def choose_clipping(
+    norm_histogram: NormHistogram,
+    public: PublicNgrams,
+    multiplier: float,
+    first_words: FirstWords | None = None,
+) -> ClippingPlan:
     """The Λ with the smallest predicted cost, with and without a look at what clipping takes away.
 
     `multiplier` is the σ of the whole budget, `public` the longest n-grams. From noisy answers and public text alone.
     """
-    if seen.written.sum() <= 0:
-        return Choice.fixed(1.0)
-    clipped, noisy = distortion_of(seen, public, first_words), NoiseCost.of(public)
+    if norm_histogram.written.sum() <= 0:
+        return ClippingPlan.fixed(1.0)
+    clipped, noisy = distortion_of(norm_histogram, public, first_words), NoiseCost.of(public)
 
-    def cost(choice: Choice) -> float:
-        kept = float((seen.written * left_of_bins(choice.clip_norm)).sum())
-        sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
+    def cost(choice: ClippingPlan) -> float:
+        kept = float((norm_histogram.written * left_of_bins(choice.clip_norm)).sum())
+        sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - choice.clipped_mass_share)
         noise = noisy.cost(choice.clip_norm * sigma, kept)
         return noise + (1 - 2 * noise / DIFFERENCE) * clipping_cost(
             clipped, choice, noise
         )  # what noise hides is not distorted
 
-    plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in CLIP_NORMS]
-    which, shape = lost_words(public)
+    plain = [ClippingPlan(float(norm), _heavy(norm_histogram, float(norm))) for norm in CLIP_NORMS]
+    which, shape = clipped_words(public)
     someone = TypicalUser.of([public.per_word(public.prior)[which]], [shape])
     looking = [
-        found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))
+        found
+        for choice in plain
+        if (found := _with_clipped_mass(choice, norm_histogram, someone, multiplier))
     ]
     costs = [(cost(choice), choice) for choice in [*plain, *looking]]
     least = min(each for each, _ in costs)
@@ -496,29 +538,39 @@ def best_choice(
         (choice for each, choice in costs if each <= ALIKE * least),
         key=lambda choice: choice.clip_norm,
     )
-    return replace(best, seen=seen)
+    return replace(best, norm_histogram=norm_histogram)
 
 
-def _heavy(seen: Amounts, clip_norm: float) -> float:
+def _heavy(norm_histogram: NormHistogram, clip_norm: float) -> float:
     """The norm below which nine tenths are written of what is kept, and no less than Λ."""
-    kept = np.cumsum(seen.written * left_of_bins(clip_norm))
+    kept = np.cumsum(norm_histogram.written * left_of_bins(clip_norm))
     return max(clip_norm, float(NORMS[np.searchsorted(kept, 0.9 * kept[-1])]))
 
 
-def _with_lost_words(
-    choice: Choice, seen: Amounts, someone: TypicalUser, multiplier: float
-) -> Choice | None:
+def _with_clipped_mass(
+    choice: ClippingPlan, norm_histogram: NormHistogram, someone: TypicalUser, multiplier: float
+) -> ClippingPlan | None:
     """The same Λ with the largest clip norm for lost words that noise allows, if any does."""
     part = 1 - left_of_bins(choice.clip_norm)  # lost, of what people of each norm write
-    norms = someone.norm(seen.written / np.maximum(seen.users, 1.0)) * part
-    sigma = multiplier / math.sqrt(LOST_SHARE)
-    found: list[tuple[float, Choice]] = []
-    for lost_norm in NORM_EDGES[norms.max() > NORM_EDGES] if norms.max() > 0 else []:
-        asked = Choice(choice.clip_norm, choice.heavy, LOST_SHARE, float(lost_norm))
-        total = float(
-            (seen.written * part * np.minimum(1, lost_norm / np.maximum(norms, 1e-9))).sum()
+    norms = someone.norm(norm_histogram.written / np.maximum(norm_histogram.users, 1.0)) * part
+    sigma = multiplier / math.sqrt(CLIPPED_MASS_SHARE)
+    found: list[tuple[float, ClippingPlan]] = []
+    for clipped_mass_norm in NORM_EDGES[norms.max() > NORM_EDGES] if norms.max() > 0 else []:
+        asked = ClippingPlan(
+            choice.clip_norm, choice.heavy_user_norm, CLIPPED_MASS_SHARE, float(clipped_mass_norm)
         )
-        noise = Choice(float(lost_norm), float(lost_norm)).total_shape(someone) * lost_norm * sigma
+        total = float(
+            (
+                norm_histogram.written
+                * part
+                * np.minimum(1, clipped_mass_norm / np.maximum(norms, 1e-9))
+            ).sum()
+        )
+        noise = (
+            ClippingPlan(float(clipped_mass_norm), float(clipped_mass_norm)).total_shape(someone)
+            * clipped_mass_norm
+            * sigma
+        )
         found.append((noise / max(total, 1e-9), asked))
     sure = [asked for doubt, asked in found if doubt <= SURE]
     if sure:

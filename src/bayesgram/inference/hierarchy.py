@@ -18,7 +18,7 @@ import numpy as np
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.mixing import Weights
 from bayesgram.inference.model import Inferred
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.inference.pooling import word_vectors
 from bayesgram.public.vocabulary import Vocabulary
@@ -42,8 +42,8 @@ class JointPosterior:
 
 
 def infer_segments(
-    everyone: Sequence[Measured],
-    segments: Sequence[Sequence[Measured]],
+    everyone: Sequence[NoisyCounts],
+    segments: Sequence[Sequence[NoisyCounts]],
     parts: Sequence[Vocabulary],
     tell: Tell = lambda _: None,
     each: Each = map,
@@ -56,7 +56,7 @@ def infer_segments(
     priors = [prior_of(found, public) for found, public in zip(all_found, publics, strict=True)]
     done = count(1)
 
-    def inferred(noisy: Sequence[Measured]) -> list[Inferred]:
+    def inferred(noisy: Sequence[NoisyCounts]) -> list[Inferred]:
         one = infer_orders(noisy, parts, priors, vectors)
         tell(next(done) / len(segments))
         return one
@@ -70,7 +70,7 @@ def infer_segments(
     return JointPosterior(all_found, moved, np.column_stack([shares for _, shares in by_order]))
 
 
-def with_sum(whole: Measured, segments: Sequence[Measured]) -> Measured:
+def with_sum(whole: NoisyCounts, segments: Sequence[NoisyCounts]) -> NoisyCounts:
     """All people by n-grams of their own and by the sum over segments, whose noise is independent of it."""
     count, noise = _combined(
         (whole.counts, whole.noise),

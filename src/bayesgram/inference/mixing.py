@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 
 SPREAD = 0.8  # τ: log-ratios of private frequencies to any mixture
 PRIOR_DEVIATION = 0.5  # of a weight from 1/K before anything is seen
@@ -27,7 +27,7 @@ class Weights:
     deviations: Floats
 
 
-def kinds_of(public: PublicNgrams) -> Ids:
+def dominant_source(public: PublicNgrams) -> Ids:
     """The source that every n-gram is most frequent in: the first of those that have it alike."""
     kinds: Ids = np.argmax(public.sources, axis=0).astype(np.int32)
     return kinds
@@ -42,7 +42,7 @@ def likely_weights(kinds: Floats, noise: float, public: PublicNgrams) -> Floats 
     number, users = len(public.sources), float(kinds.sum())
     if number == 1 or users < SIGNAL * noise * np.sqrt(number):
         return None
-    of_kind = np.eye(number)[kinds_of(public)]
+    of_kind = np.eye(number)[dominant_source(public)]
     shares = public.sources @ of_kind
     doubt = (noise / users) ** 2 + KIND_DEVIATION**2
     curvature = shares @ shares.T / doubt + np.eye(number) / PRIOR_DEVIATION**2
@@ -50,7 +50,7 @@ def likely_weights(kinds: Floats, noise: float, public: PublicNgrams) -> Floats 
     return _on_the_simplex(curvature, pull)
 
 
-def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:
+def fitted_weights(measured: NoisyCounts, public: PublicNgrams) -> Weights:
     """The most likely weights; one source has the weight 1."""
     number, weights = len(public.sources), public.start
     if number == 1 or measured.total <= 0:
@@ -70,7 +70,7 @@ def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:
 
 
 def _normal_equations(
-    measured: Measured, public: PublicNgrams, weights: Floats, total: float
+    measured: NoisyCounts, public: PublicNgrams, weights: Floats, total: float
 ) -> tuple[Floats, Floats]:
     """Of the weighted least squares Σ (y − n w·π)²/Var + Σ (w − w₀)²/s², w₀ = 1/K unless something is known."""
     number = len(public.sources)
@@ -82,7 +82,7 @@ def _normal_equations(
     return curvature, pull
 
 
-def _total(measured: Measured, public: PublicNgrams, weights: Floats, total: float) -> float:
+def _total(measured: NoisyCounts, public: PublicNgrams, weights: Floats, total: float) -> float:
     """n, from the counts and from their total."""
     shape = weights @ public.sources
     precision = 1 / (measured.noise**2 + (SPREAD * total * shape) ** 2)

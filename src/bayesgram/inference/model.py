@@ -32,7 +32,7 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
-from bayesgram.inference.noisy_counts import Clipping, Lost, Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import ClippedMass, Clipping, NoisyCounts, PublicNgrams
 from bayesgram.inference.pooling import (
     RIDGES,
     Pool,
@@ -60,7 +60,7 @@ def spread(expected: Floats, noise: Floats, trust: float) -> Floats:
     return expected / (expected / noise + trust)
 
 
-def fitted_trust(expected: Floats, noise: Floats, judge: Measured) -> float:
+def fitted_trust(expected: Floats, noise: Floats, judge: NoisyCounts) -> float:
     """The largest c whose expected squared errors reach those seen plus one standard error: rather too unsure.
 
     E (judge − E)² = judge.noise² + deviation², since the two views are independent.
@@ -75,7 +75,7 @@ def fitted_trust(expected: Floats, noise: Floats, judge: Measured) -> float:
     return float(max(enough, default=TRUSTS[0]))
 
 
-def of_what_was_written(
+def widen_for_clipping(
     deviation: Floats, theta: Floats, total: float, clipping: Clipping
 ) -> Floats:
     """The deviation of θ from what people wrote, given that from clipped text; `total` n-grams were written."""
@@ -110,7 +110,7 @@ class WordEffects:
         return np.concatenate([words, words @ (self.vectors**2 if squared else self.vectors)])
 
 
-def lost_counts(usual: Floats, lost: Lost, public: PublicNgrams, vectors: Floats) -> Floats:
+def lost_counts(usual: Floats, lost: ClippedMass, public: PublicNgrams, vectors: Floats) -> Floats:
     """The n-grams that clipping took away, in the counts' own units; `usual` is in proportion to what it takes."""
     total = max(lost.total, 0.0)
     means: Floats = total * usual / usual.sum()
@@ -130,7 +130,7 @@ def lost_counts(usual: Floats, lost: Lost, public: PublicNgrams, vectors: Floats
 
 
 def _gauss_newton(
-    means: Floats, lost: Lost, effects: WordEffects, gamma: Floats, ridge: Floats
+    means: Floats, lost: ClippedMass, effects: WordEffects, gamma: Floats, ridge: Floats
 ) -> Floats:
     """One step for γ: (JᵀWJ + R) Δ = JᵀW(y − μ) − Rγ, with J the words of diag(μ) x."""
     public = effects.public
@@ -149,14 +149,14 @@ def _gauss_newton(
 
 
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
-PRICE = 1.0  # in log-likelihood, of an answer in place of public text
-CERTAIN = 10.0  # log-likelihood by which learnt weights are believed as they are
-LEVEL, LEVEL_PRICE = (
+MODEL_PENALTY = 1.0  # in log-likelihood, of an answer in place of public text
+ACCEPT_LOG_EVIDENCE = 10.0  # log-likelihood by which learnt weights are believed as they are
+UNIFORM_MODEL, LEVEL_PRICE = (
     "n-gram by n-gram, without public text",
     10.0,
 )  # the model without public text, and its price
-SURE = 2.5  # standard errors by which an answer must beat the likeliest in cross-entropy: some dozens are compared
-ABOUT = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
+MIN_Z_GAIN = 2.5  # standard errors by which an answer must beat the likeliest in cross-entropy: some dozens are compared
+PRIOR_TOTAL_REL_STD = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
 STIFFNESS = {
     512.0: 1.0,
@@ -213,7 +213,7 @@ class Answer:
 
 
 def infer(
-    measured: Measured,
+    measured: NoisyCounts,
     public: PublicNgrams,
     lifts: Floats | None = None,
     vectors: Floats | None = None,
@@ -238,23 +238,23 @@ def infer(
     kept = float(answer.expected.sum()) * _between(answer.without(public.prior), answer, part)
     believed = part if answer.apart is None else np.where(answer.apart, 1.0, part)
     deviation = np.maximum(believed * answer.deviation, spread(kept, measured.noise, trust))
-    expected = _given_back(kept, measured, public, vectors)
+    expected = _add_clipped_mass(kept, measured, public, vectors)
     total, theta = float(kept.sum()), expected / expected.sum()
     written = total / (1 - measured.clipping.lost)
-    deviation = of_what_was_written(deviation / total, theta, written, measured.clipping)
+    deviation = widen_for_clipping(deviation / total, theta, written, measured.clipping)
     return Inferred(theta, deviation, best.model, total, weights, kept / total)
 
 
 def _weighted(
-    measured: Measured, fit: Measured, public: PublicNgrams
+    measured: NoisyCounts, fit: NoisyCounts, public: PublicNgrams
 ) -> list[tuple[PublicNgrams, Weights]]:
     """Public text with learnt weights, of the fitted view and of all: as far from equal ones as is likely."""
     learnt = [fitted_weights(each, public) for each in (fit, measured)]
-    price = PRICE * (
+    price = MODEL_PENALTY * (
         len(public.sources) - 1
     )  # so few numbers hardly fit noise: all that was measured may judge them
     score = _evidence(learnt[1].weights @ public.sources, public.prior, measured) - price * PARTS
-    part = float(PARTS[np.argmax(score)]) if score.max() < CERTAIN else 1.0
+    part = float(PARTS[np.argmax(score)]) if score.max() < ACCEPT_LOG_EVIDENCE else 1.0
     alike = _alike(public)
     if not part:
         return [(public, alike), (public, alike)]
@@ -264,7 +264,9 @@ def _weighted(
     return [(public.mixed(each.weights), each) for each in found]
 
 
-def _lifted(measured: Measured, lifts: Floats | None, *publics: PublicNgrams) -> list[PublicNgrams]:
+def _lifted(
+    measured: NoisyCounts, lifts: Floats | None, *publics: PublicNgrams
+) -> list[PublicNgrams]:
     """Public text moved by what shorter n-grams say, as far as is likely: all by as much as the first."""
     if lifts is None or not lifts.any():
         return list(publics)
@@ -275,7 +277,7 @@ def _lifted(measured: Measured, lifts: Floats | None, *publics: PublicNgrams) ->
     return [public.moved(part * lifts) for public in publics]
 
 
-def _likelihood(theta: Floats, measured: Measured) -> float:
+def _likelihood(theta: Floats, measured: NoisyCounts) -> float:
     """Log-likelihood of nθ over that of nothing, n as fits best."""
     weights = 1 / measured.noise**2
     seen = float((weights * measured.counts * theta).sum())
@@ -288,18 +290,22 @@ def _alike(public: PublicNgrams) -> Weights:
     return Weights(public.start, np.full(number, PRIOR_DEVIATION if number > 1 else 0.0))
 
 
-def _with_better_total(measured: Measured, prior: Floats) -> Measured:
+def _with_better_total(measured: NoisyCounts, prior: Floats) -> NoisyCounts:
     """The total as it was measured, and as the counts have it if public text is about right; each by its precision."""
     weights = 1 / measured.noise**2
     size = float((weights * prior**2).sum())
     total = float((weights * prior * measured.counts).sum()) / size
-    doubt = ABOUT * max(total, measured.total)  # public text that is wrong finds too little
+    doubt = PRIOR_TOTAL_REL_STD * max(
+        total, measured.total
+    )  # public text that is wrong finds too little
     own, other = 1 / measured.total_noise**2, 1 / (1 / size + doubt**2)
     better = (own * measured.total + other * total) / (own + other)
     return replace(measured, total=better, total_noise=float(1 / np.sqrt(own + other)))
 
 
-def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors: Floats) -> Floats:
+def _add_clipped_mass(
+    kept: Floats, measured: NoisyCounts, public: PublicNgrams, vectors: Floats
+) -> Floats:
     """What was kept and what clipping took away: by the rarity of an n-gram, and by its words where they are known."""
     rarity_tells = measured.left is not None and bool((measured.left < 1).any())
     lost = kept * (1 / measured.left - 1) if measured.left is not None and rarity_tells else kept
@@ -308,11 +314,11 @@ def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors:
     return kept + lost_counts(lost, measured.lost, public, vectors)
 
 
-def _answers(measured: Measured, pool: Pool) -> list[Answer]:
+def _answers(measured: NoisyCounts, pool: Pool) -> list[Answer]:
     """All models, from cautious to bold; each pooled one starts from the one before."""
-    found = [_answer("n-gram by n-gram", measured, pool, PRICE)]
+    found = [_answer("n-gram by n-gram", measured, pool, MODEL_PENALTY)]
     if not pool.public.learnt:
-        found.append(_answer(LEVEL, measured, pool, LEVEL_PRICE))
+        found.append(_answer(UNIFORM_MODEL, measured, pool, LEVEL_PRICE))
     if pool.public.words.shape[1] == 1:
         return found
     for stiffness, price in STIFFNESS.items():
@@ -335,7 +341,7 @@ def _answers(measured: Measured, pool: Pool) -> list[Answer]:
 
 def _answer(
     model: str,
-    measured: Measured,
+    measured: NoisyCounts,
     pool: Pool,
     price: float,
     ridges: Floats | None = None,
@@ -347,14 +353,14 @@ def _answer(
         means, beta = pooled_means(measured, pool, ridges, start)
     else:
         means = flat_means(
-            measured, np.full_like(prior, 1 / prior.size) if model == LEVEL else prior
+            measured, np.full_like(prior, 1 / prior.size) if model == UNIFORM_MODEL else prior
         )
     found = posterior(measured.counts, measured.noise, means, on_one_core=pool.public.on_one_core)
-    apart = _told_apart(measured, found[0], prior) if pool.public.learnt else None
+    apart = _outliers(measured, found[0], prior) if pool.public.learnt else None
     return Answer(model, *found, price, ridges, start, beta, apart)
 
 
-def _told_apart(measured: Measured, expected: Floats, prior: Floats) -> Bools:
+def _outliers(measured: NoisyCounts, expected: Floats, prior: Floats) -> Bools:
     """The n-grams of a segment whose counts noise and chance can't have moved so far from all people's."""
     usual = float(expected.sum()) * prior
     apart: Bools = (measured.counts - usual) ** 2 > APART**2 * (measured.noise**2 + usual)
@@ -362,7 +368,7 @@ def _told_apart(measured: Measured, expected: Floats, prior: Floats) -> Bools:
 
 
 def _best(
-    answers: Sequence[Answer], prior: Floats, fit: Measured, judge: Measured
+    answers: Sequence[Answer], prior: Floats, fit: NoisyCounts, judge: NoisyCounts
 ) -> tuple[Answer | None, float, float]:
     """The answer, the part of it that replaces public text, and the trust in it: as the second view has it.
 
@@ -374,7 +380,7 @@ def _best(
     for answer in answers:
         for some in PARTS[1:]:
             gain, doubt = _gain(_between(prior, answer, some), base, judge)
-            if gain > max(most, SURE * doubt):
+            if gain > max(most, MIN_Z_GAIN * doubt):
                 most, best, part = gain, answer, float(some)
     if best is None and _tells_apart(answers[0], prior, judge):
         best = answers[0]
@@ -384,13 +390,13 @@ def _best(
     return best, part, fitted_trust(kept, fit.noise, judge)
 
 
-def _tells_apart(answer: Answer, prior: Floats, judge: Measured) -> bool:
+def _tells_apart(answer: Answer, prior: Floats, judge: NoisyCounts) -> bool:
     """Whether single n-grams of a segment are worth telling apart where all others are as all people's."""
-    return _likelihood(answer.without(prior), judge) - _likelihood(prior, judge) > PRICE
+    return _likelihood(answer.without(prior), judge) - _likelihood(prior, judge) > MODEL_PENALTY
 
 
 def _likeliest(
-    answers: Sequence[Answer], prior: Floats, judge: Measured
+    answers: Sequence[Answer], prior: Floats, judge: NoisyCounts
 ) -> tuple[Answer | None, float]:
     """The answer, and the part of it, under which the second view is likeliest; each part of one has its price."""
     most, best, part = 0.0, None, 0.0
@@ -402,7 +408,7 @@ def _likeliest(
     return best, part
 
 
-def _evidence(theta: Floats, prior: Floats, judge: Measured) -> Floats:
+def _evidence(theta: Floats, prior: Floats, judge: NoisyCounts) -> Floats:
     """Log-likelihood of the second view under n((1 − t)π + tθ) over that under nπ, for every part t; n as fits best."""
     weights = 1 / judge.noise**2
     seen_prior, seen_theta = (
@@ -427,7 +433,7 @@ def _between(prior: Floats, answer: Answer, part: float) -> Floats:
     return mixed
 
 
-def _gain(theta: Floats, base: Floats, judge: Measured) -> tuple[float, float]:
+def _gain(theta: Floats, base: Floats, judge: NoisyCounts) -> tuple[float, float]:
     """By how much θ predicts the second view better than another does, and the standard deviation of that.
 
     What all n-grams have in common is taken from the total, which is measured far better than they are together.
@@ -439,7 +445,7 @@ def _gain(theta: Floats, base: Floats, judge: Measured) -> tuple[float, float]:
     return gain, float(np.sqrt((variance * own**2).sum() + (judge.total_noise * common) ** 2))
 
 
-def flat_means(measured: Measured, prior: Floats) -> Floats:
+def flat_means(measured: NoisyCounts, prior: Floats) -> Floats:
     """n·π, with n from the counts that noise hides: a few frequent n-grams must not raise all the others."""
     means = max(measured.total, 1.0) * prior
     for _ in range(3):
@@ -451,7 +457,7 @@ def flat_means(measured: Measured, prior: Floats) -> Floats:
     return means
 
 
-def thinned(measured: Measured) -> tuple[Measured, Measured]:
+def thinned(measured: NoisyCounts) -> tuple[NoisyCounts, NoisyCounts]:
     """Two independent views of Gaussian measurements: y + cξ and y − ξ/c, ξ with the noise's own scale.
 
     ξ is drawn from a fixed seed: it hides nothing, it only splits, and the same measurements give the same answer.
@@ -467,7 +473,7 @@ def thinned(measured: Measured) -> tuple[Measured, Measured]:
     counts = split(measured.counts, measured.noise)
     totals = split(np.array(measured.total), np.array(measured.total_noise))
     views = [
-        Measured(view, measured.noise * width, float(total), measured.total_noise * width)
+        NoisyCounts(view, measured.noise * width, float(total), measured.total_noise * width)
         for view, total, width in zip(counts, totals, (wider, widest), strict=True)
     ]
     if measured.word_counts is not None and measured.word_noise is not None:
@@ -476,7 +482,7 @@ def thinned(measured: Measured) -> tuple[Measured, Measured]:
     return views[0], views[1]
 
 
-def _public(measured: Measured, public: PublicNgrams, weights: Weights) -> Inferred:
+def _public(measured: NoisyCounts, public: PublicNgrams, weights: Weights) -> Inferred:
     """As public text says, and as unsure as it is: a factor of e or so."""
     return Inferred(
         public.prior, public.prior, "public", max(measured.total, 1.0), weights, public.prior

@@ -11,7 +11,7 @@ from bayesgram.public.vocabulary import Vocabulary, public_distribution, source_
 
 
 @dataclass(frozen=True, eq=False)
-class Lost:
+class ClippedMass:
     """What clipping took away, by words: y ~ N(λ, noise²) for the words that were asked about."""
 
     which: Integers  # numbers of these words
@@ -35,7 +35,7 @@ UNKNOWN = Clipping()
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class NoisyCounts:
     """y ~ N(λ, noise²) for every n-gram, for their total and, where they were measured, for the words."""
 
     counts: Floats
@@ -44,7 +44,7 @@ class Measured:
     total_noise: float
     word_counts: Floats | None = None  # how often each word occurs in the n-grams
     word_noise: Floats | None = None
-    lost: Lost | None = None
+    lost: ClippedMass | None = None
     clipping: Clipping = UNKNOWN  # where it was not measured, something is assumed
     left: Floats | None = None  # the part of each n-gram that clipping leaves, by its rarity
 

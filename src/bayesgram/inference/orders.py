@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Floats
 from bayesgram.inference.model import Inferred, infer
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.public.vocabulary import Vocabulary
 
 LAST_TOKEN, FIRST_TOKEN = r" [^ ]*$", r"^[^ ]* "
@@ -52,7 +52,7 @@ class Lifts:
 
 
 def infer_orders(
-    measured: Sequence[Measured],
+    measured: Sequence[NoisyCounts],
     parts: Sequence[Vocabulary],
     publics: Sequence[PublicNgrams] | None = None,
     vectors: Sequence[Floats | None] | None = None,

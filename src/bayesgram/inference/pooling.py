@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, svds
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams, per_ngram, per_word
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams, per_ngram, per_word
 from bayesgram.kernels import kernel
 
 VECTOR_SIZE = 64
@@ -249,7 +249,7 @@ class Pool:
     telling: Integers
 
     @classmethod
-    def of(cls, measured: Measured, public: PublicNgrams, vectors: Floats) -> "Pool":
+    def of(cls, measured: NoisyCounts, public: PublicNgrams, vectors: Floats) -> "Pool":
         """For these measurements."""
         return cls.with_rows(public, vectors, _informative(measured, public.prior))
 
@@ -264,7 +264,7 @@ class Pool:
         return self.features.rows(self.telling)
 
 
-def _informative(measured: Measured, prior: Floats) -> Integers:
+def _informative(measured: NoisyCounts, prior: Floats) -> Integers:
     """The n-grams that tell most of effects, where there are millions: the others only follow."""
     if prior.size <= MOST_INFORMATIVE:
         return np.arange(prior.size)
@@ -274,7 +274,7 @@ def _informative(measured: Measured, prior: Floats) -> Integers:
 
 
 def pooled_means(
-    measured: Measured, pool: Pool, ridges: Floats, start: Floats | None = None
+    measured: NoisyCounts, pool: Pool, ridges: Floats, start: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """μ_i = n π_i exp(x_i·β): what pooling expects of every count; and β. `ridges` of its blocks."""
     ridge = np.repeat(ridges, pool.features.sizes)
@@ -291,7 +291,7 @@ def pooled_means(
 
 
 def learnt_ridges(
-    measured: Measured, pool: Pool, ridges: Floats, start: Floats | None
+    measured: NoisyCounts, pool: Pool, ridges: Floats, start: Floats | None
 ) -> tuple[Floats, Floats | None]:
     """Ridges under which the effects are as large as they turn out to be, and β: other people, other effects.
 
@@ -313,13 +313,13 @@ def learnt_ridges(
     return ridges, beta
 
 
-def _means(measured: Measured, pool: Pool, beta: Floats, means: Floats) -> Floats:
+def _means(measured: NoisyCounts, pool: Pool, beta: Floats, means: Floats) -> Floats:
     ratios = np.exp(np.clip(pool.features.times(beta), -LARGEST_EFFECT, LARGEST_EFFECT))
     return rescaled(measured, pool.public.prior * ratios, means)
 
 
 def _gauss_newton(
-    measured: Measured, pool: Pool, means: Floats, beta: Floats, ridge: Floats
+    measured: NoisyCounts, pool: Pool, means: Floats, beta: Floats, ridge: Floats
 ) -> Floats:
     """One step for β: (JᵀWJ + R) Δ = JᵀW(y − μ) − Rβ, with J = diag(μ) x; rows of n-grams that tell something."""
     public, features, words = pool.public, pool.rows, pool.rows.words
@@ -350,7 +350,7 @@ def _gauss_newton(
     return conjugate_gradients(normal, target, 1 / (features.squared_sums(curvature) + ridge))
 
 
-def rescaled(measured: Measured, shape: Floats, means: Floats) -> Floats:
+def rescaled(measured: NoisyCounts, shape: Floats, means: Floats) -> Floats:
     """n·shape, with n fitted to the counts and to their total, which `means` say how much to trust."""
     weights = 1 / (measured.noise**2 + (means * SPREAD) ** 2)
     whole, trust = float(shape.sum()), 1 / measured.total_noise**2

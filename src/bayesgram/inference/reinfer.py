@@ -20,7 +20,7 @@ from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.chaining import measured_again, places
 from bayesgram.inference.hierarchy import by_source, infer_segments
 from bayesgram.inference.model import Inferred, models_told, sources_told
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.measurements import NGRAM, Measurements
@@ -99,7 +99,7 @@ class _Asked:
             vocabulary, known, [_taken(part, rows) for rows, (_, part) in pairs if rows.any()]
         )
 
-    def measured(self, kept: Measurements) -> list[Measured]:
+    def measured(self, kept: Measurements) -> list[NoisyCounts]:
         """For inference."""
         return [measured_again(kept, part) for part in self.parts]
 

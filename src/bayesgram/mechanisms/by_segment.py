@@ -1,9 +1,9 @@
 """`posterior` by country or language: all segments in one vector, one clip, one budget.
 
-The door is that of `posterior`, with coordinates for segments × n-grams, for all people's n-grams, for words, and for
-totals of each segment and of all. A user's whole vector, whatever segments they are in, is clipped to Λ, so that
-adding or removing a user moves the sum by at most B (docs/promise.md). After the noise: what earlier releases of the
-same segments carry over is joined to what was measured (`inference.measurement_files`); then `inference.segments`.
+The queries are those of `posterior`, with coordinates for segments × n-grams, for all people's n-grams, for words, and
+for totals of each segment and of all. A user's whole vector, whatever segments they are in, is clipped to Λ, so that
+adding or removing a user moves the sum by at most B (docs/promise.md). After the noise, what earlier releases of the
+same segments carry over is combined with what was measured (`inference.chaining`); then `inference.hierarchy`.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,42 +16,201 @@ import numpy as np
 from bayesgram.arrays import Floats, Integers
 from bayesgram.cores import parallel_map
 from bayesgram.inference.chaining import join, kept
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.inference.hierarchy import JointPosterior, by_source, infer_segments
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.io.segments import ALL, Segments
-from bayesgram.mechanisms.base import Outcome, Randomness, made_release, need
-from bayesgram.mechanisms.posterior import Design, Posterior, described
+from bayesgram.mechanisms.base import (
+    NO_STATEMENTS,
+    Mechanism,
+    Outcome,
+    Randomness,
+    Reserve,
+    Statements,
+    make_release,
+    require_budget,
+    reserve_nothing,
+)
+from bayesgram.mechanisms.posterior import Design, Posterior, describe_outcome
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise
-from bayesgram.private.clipping import UNITS, Coordinates, LostWords
+from bayesgram.privacy.constants import SEGMENT_SHARE, UNITS
+from bayesgram.private.clipping import ClippedWordsSpec, Coordinates
 from bayesgram.private.counts import SegmentedCounts
-from bayesgram.private.norm_histogram import Bins
+from bayesgram.private.norm_histogram import HistogramSpec
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import DRIFT_DETAIL, SEGMENT_CHANGES_DETAIL
 from bayesgram.releases.previous import PreviousSegmentedRelease
-from bayesgram.releases.segmented import SegmentedRelease
+from bayesgram.releases.release import max_release_bytes
+from bayesgram.releases.segmented import SegmentedRelease, folder_contents
 
-SEGMENT_PART = (
-    0.5  # of the squared norm of what somebody writes in one segment; the rest is all people's
-)
+
+@dataclass(frozen=True)
+class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
+    """`posterior` for counts by segment: a release for all people and one for each segment, in one budget.
+
+    Attributes:
+        posterior: The mechanism for all people.
+        segments: The public list of segments.
+        on_progress: Called with the share of the segments that is done.
+    """
+
+    name: ClassVar[str] = Posterior.name
+    guarantee: ClassVar[Guarantee] = Posterior.guarantee
+
+    posterior: Posterior
+    segments: Segments
+    on_progress: Callable[[float], None] = lambda _: None
+
+    @property
+    def previous(self) -> PreviousSegmentedRelease | None:
+        """The releases by segment that these follow."""
+        previous = self.posterior.previous
+        return previous if isinstance(previous, PreviousSegmentedRelease) else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all releases that come out."""
+        return (ALL, *self.segments.all_names)
+
+    def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
+        """Return (ε, δ) of all segments together."""
+        return self.posterior.check_budget(budget)
+
+    def check_inputs(self, data: SegmentedCounts, vocabulary: Vocabulary) -> None:
+        """Refuse counts that are not over the vocabulary, and earlier releases that do not fit."""
+        data.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+        if self.previous is not None:
+            self.previous.check_compatible(
+                self.segments, vocabulary.ngrams, vocabulary.tokenizer.name
+            )
+
+    def calibrate(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
+        """Return the noise of all queries together; the coordinates of every segment count for the slack."""
+        return self.posterior.calibrate(vocabulary, budget, len(self.segments))
+
+    def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
+        """Return what a ledger is charged, once for all segments."""
+        return self.calibrate(vocabulary, budget).spend
+
+    def output_contents(self) -> tuple[str, ...]:
+        """Return the names of the folders of all segments, and of the list of them."""
+        return tuple(folder_contents(self.segments))
+
+    def output_size(self, vocabulary: Vocabulary) -> int:
+        """Return how many bytes all releases take at most."""
+        return (1 + len(self.segments)) * max_release_bytes(vocabulary.ngrams)
+
+    def measure(
+        self,
+        counts: SegmentedCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        randomness: Randomness,
+    ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
+        """Return noisy counts of all people and then of each segment, by order, and details for the cards."""
+        design = SegmentedDesign.by_segment(vocabulary, len(self.segments))
+        noise = self.calibrate(vocabulary, require_budget(budget, self.name))
+        return self.posterior.run_queries(counts.flat, design, noise, randomness)
+
+    def draw(
+        self,
+        data: SegmentedCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        randomness: Randomness,
+        *,
+        statements: Statements = NO_STATEMENTS,
+        reserve: Reserve = reserve_nothing,
+    ) -> SegmentedRelease:
+        """Read private counts, draw noise once, and return a release for all people and one for each segment."""
+        charge = reserve()
+        noisy, details = self.measure(data, vocabulary, budget, randomness)
+        parts = [part for _, part in vocabulary.by_order]
+        combined, drift_details = self._combine_with_previous(noisy, parts)
+        joint = infer_segments(combined[0], combined[1:], parts, self.on_progress, parallel_map)
+        all_details = [{**drift, **details} for drift in drift_details]
+        outcomes = self._describe_outcomes(joint, vocabulary, all_details)
+        releases = []
+        for number, name in enumerate(self.names):
+            carried = None if self.previous is None else combined[number]
+            measurements = kept(noisy[number], parts, carried)
+            releases.append(
+                make_release(
+                    self._mechanism_of(name),
+                    replace(outcomes[number], measurements=measurements),
+                    vocabulary,
+                    budget,
+                    randomness,
+                    statements,
+                    charge,
+                )
+            )
+        return SegmentedRelease.from_releases(releases, self.segments)
+
+    def _mechanism_of(self, name: str) -> Posterior:
+        """Return the mechanism of one release, which knows what that one follows."""
+        if self.previous is None:
+            return self.posterior
+        return self.posterior.follow(self.previous.previous_for(name))
+
+    def _combine_with_previous(
+        self, noisy: Sequence[list[NoisyCounts]], parts: Sequence[Vocabulary]
+    ) -> tuple[list[list[NoisyCounts]], list[dict[str, Any]]]:
+        """Return what was measured of each with what earlier releases of it carry over, and details for the cards.
+
+        A segment that is new has its own measurements alone; its prior, all people, knows what it knew.
+        """
+        if self.previous is None:
+            return list(noisy), [{} for _ in noisy]
+        since = self.previous.segment_changes(self.segments)
+        all_combined = []
+        all_details: list[dict[str, Any]] = []
+        drift_of_all = None
+        for name, measured in zip(self.names, noisy, strict=True):
+            combined = list(measured)
+            details: dict[str, Any] = {SEGMENT_CHANGES_DETAIL: since} if since else {}
+            if self.previous.has_segment(name):
+                before = self.previous.previous_for(name).release
+                combined, drifts = join(measured, parts, before, drift_of_all)
+                drift_of_all = drifts if drift_of_all is None else drift_of_all
+                details[DRIFT_DETAIL] = {order: asdict(drift) for order, drift in drifts.items()}
+            all_combined.append(combined)
+            all_details.append(details)
+        return all_combined, all_details
+
+    def _describe_outcomes(
+        self, joint: JointPosterior, vocabulary: Vocabulary, details: Sequence[dict[str, Any]]
+    ) -> list[Outcome]:
+        """Return the outcome of all people, and then of each segment."""
+        source_count = len(vocabulary.source_names)
+        inferred = [joint.everyone, *(by_source(one, source_count) for one in joint.segments)]
+        orders = [part.order for _, part in vocabulary.by_order]
+        shares = [{}, *joint.shares_told(orders)]
+        return [
+            describe_outcome(one, vocabulary, {**one_details, **share})
+            for one, one_details, share in zip(inferred, details, shares, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentedDesign(Design):
     """What is measured, all of it public: n-grams of each segment and of all people, words, and totals of each.
 
-    Coordinates: segments × n-grams; then those of a design without segments, which all people have together; then
-    the total of each segment and order.
+    Coordinates: segments × n-grams; then those of a design without segments, which all people have together; then the
+    total of each segment and order.
+
+    Attributes:
+        segment_count: The number of segments.
     """
 
-    number: int  # of segments
+    segment_count: int
 
     @classmethod
-    def by_segment(cls, vocabulary: Vocabulary, number: int) -> "SegmentedDesign":
-        """The design for a vocabulary and so many segments."""
-        return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order], number)
+    def by_segment(cls, vocabulary: Vocabulary, segment_count: int) -> "SegmentedDesign":
+        """Return the design for a vocabulary and so many segments."""
+        return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order], segment_count)
 
     @cached_property
     def everyone(self) -> Design:
@@ -59,201 +218,81 @@ class SegmentedDesign(Design):
         return Design(self.parts)
 
     @property
-    def noisier(self) -> float:
+    def noise_inflation(self) -> float:
         """All people are measured by n-grams of their own, and by the sum over segments."""
-        return float((1 - SEGMENT_PART + SEGMENT_PART / self.number) ** -0.5)
+        return float((1 - SEGMENT_SHARE + SEGMENT_SHARE / self.segment_count) ** -0.5)
 
     @cached_property
     def ngrams(self) -> Coordinates:
-        """N-grams and words, before totals have their weight."""
+        """The coordinates of n-grams and words, by which the histogram computes a user's norm."""
         return self._with_segments(self.everyone.ngrams, np.zeros(0))
 
-    def coordinates(self, choice: Choice) -> Coordinates:
-        """All of them; a segment's total has the weight of all people's."""
-        one = self.everyone.coordinates(choice)
-        return self._with_segments(one, one.shape[-len(self.parts) :])
+    def coordinates(self, plan: ClippingPlan) -> Coordinates:
+        """Return all coordinates; a segment's total has the weight of all people's."""
+        of_all = self.everyone.coordinates(plan)
+        return self._with_segments(of_all, of_all.shape[-len(self.parts) :])
 
-    def _with_segments(self, one: Coordinates, totals: Floats) -> Coordinates:
-        """The coordinates of all people and, before and after them, those of each segment."""
-        ngrams, first = one.shape[: self.size], self.number * self.size
-        of_segments, of_all = ngrams / np.sqrt(SEGMENT_PART), ngrams / np.sqrt(1 - SEGMENT_PART)
+    def _with_segments(self, of_all: Coordinates, totals: Floats) -> Coordinates:
+        """Return the coordinates of all people and, before and after them, those of each segment."""
+        first = self.segment_count * self.size
+        ngram_shape = of_all.shape[: self.size]
         shape = [
-            np.tile(of_segments, self.number),
-            of_all,
-            one.shape[self.size :],
-            np.tile(totals, self.number),
+            np.tile(ngram_shape / np.sqrt(SEGMENT_SHARE), self.segment_count),
+            ngram_shape / np.sqrt(1 - SEGMENT_SHARE),
+            of_all.shape[self.size :],
+            np.tile(totals, self.segment_count),
         ]
-        columns = 1 + one.words.shape[1]
-        words = np.empty((self.number, self.size, columns + (totals.size > 0)), np.int32)
+        columns = 1 + of_all.words.shape[1]
+        words = np.empty((self.segment_count, self.size, columns + (totals.size > 0)), np.int32)
         words[:, :, 0] = np.arange(first, first + self.size)
-        words[:, :, 1:columns] = np.where(one.words < 0, -1, one.words + first)
+        words[:, :, 1:columns] = np.where(of_all.words < 0, -1, of_all.words + first)
         if totals.size:
             orders = np.repeat(np.arange(totals.size), [public.prior.size for public in self.parts])
-            after = first + one.shape.size + totals.size * np.arange(self.number)
-            words[:, :, columns] = after[:, None] + orders
+            segment_totals = first + of_all.shape.size + totals.size * np.arange(self.segment_count)
+            words[:, :, columns] = segment_totals[:, None] + orders
         return Coordinates(np.concatenate(shape), words.reshape(first, -1))
 
     @cached_property
-    def bins(self) -> Bins:
-        """How users are sorted: whichever segment they write in."""
-        one = self.everyone.bins
+    def histogram(self) -> HistogramSpec:
+        """The bins of the norm histogram, whichever segment users write in."""
+        of_all = self.everyone.histogram
         return replace(
-            one,
-            kinds=np.tile(one.kinds, self.number),
-            first_words=np.tile(one.first_words, self.number),
+            of_all,
+            sources=np.tile(of_all.sources, self.segment_count),
+            first_words=np.tile(of_all.first_words, self.segment_count),
         )
 
-    def lost_words(self, choice: Choice) -> LostWords:
-        """Of all people together."""
-        one = self.everyone.lost_words(choice)
-        return replace(one, words=np.tile(one.words, (self.number, 1)))
+    def clipped_words(self, plan: ClippingPlan) -> ClippedWordsSpec:
+        """Return the question about the text that clipping removes, of all people together."""
+        of_all = self.everyone.clipped_words(plan)
+        return replace(of_all, words=np.tile(of_all.words, (self.segment_count, 1)))
 
-    def as_measured(
-        self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float
-    ) -> list[list[Measured]]:
-        """Of all people, and then of each segment, by order."""
-        first, orders = self.number * self.size, len(self.parts)
-        whole = slice(first, noisy.size - self.number * orders)
-        one = Coordinates(measured.shape[whole], measured.words[:0])
-        groups = self.everyone.as_measured(noisy[whole], one, sigma, clip_norm)
+    def decode_counts(
+        self, noisy: Integers, coordinates: Coordinates, multiplier: float, clip_norm: float
+    ) -> list[list[NoisyCounts]]:
+        """Return noisy counts by order, of all people and then of each segment."""
+        orders = len(self.parts)
+        first = self.segment_count * self.size
+        last = noisy.size - self.segment_count * orders
+        of_all = Coordinates(coordinates.shape[first:last], coordinates.words[:0])
+        groups = self.everyone.decode_counts(noisy[first:last], of_all, multiplier, clip_norm)
+
+        def counts(part: slice) -> Floats:
+            return noisy[part] * (clip_norm * coordinates.shape[part] / UNITS)
+
+        def noise_std(part: slice) -> Floats:
+            return coordinates.shape[part] * clip_norm * multiplier
+
         edges = np.cumsum([public.prior.size for public in self.parts])[:-1]
-        for segment in range(self.number):
-            own = slice(segment * self.size, (segment + 1) * self.size)
-            after = slice(whole.stop + segment * orders, whole.stop + (segment + 1) * orders)
-            counts, total = (
-                noisy[some] * (clip_norm * measured.shape[some] / UNITS) for some in (own, after)
+        for segment in range(self.segment_count):
+            ngrams = slice(segment * self.size, (segment + 1) * self.size)
+            totals = slice(last + segment * orders, last + (segment + 1) * orders)
+            by_order = zip(
+                np.split(counts(ngrams), edges),
+                np.split(noise_std(ngrams), edges),
+                counts(totals).tolist(),
+                noise_std(totals).tolist(),
+                strict=True,
             )
-            doubt, total_doubt = (measured.shape[some] * clip_norm * sigma for some in (own, after))
-            columns = (
-                np.split(counts, edges),
-                np.split(doubt, edges),
-                total.tolist(),
-                total_doubt.tolist(),
-            )
-            groups.append([Measured(*values) for values in zip(*columns, strict=True)])
+            groups.append([NoisyCounts(*values) for values in by_order])
         return groups
-
-
-@dataclass(frozen=True)
-class BySegment:
-    """`posterior` for counts by segment: a release for all people and one for each segment, in one budget."""
-
-    posterior: Posterior
-    segments: Segments
-    on_progress: Callable[[float], None] = lambda _: None
-
-    name: ClassVar[str] = Posterior.name
-    guarantee: ClassVar[Guarantee] = Posterior.guarantee
-
-    @property
-    def previous(self) -> PreviousSegmentedRelease | None:
-        """The releases by segment that these follow."""
-        before = self.posterior.previous
-        return before if isinstance(before, PreviousSegmentedRelease) else None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of all releases that come out."""
-        return (ALL, *self.segments.all_names)
-
-    def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
-        """(ε, δ) of all segments together."""
-        return self.posterior.check_budget(budget)
-
-    def check_inputs(self, counts: SegmentedCounts, vocabulary: Vocabulary) -> None:
-        """Counts and vocabulary belong together, and earlier releases are of use."""
-        counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
-        if self.previous is not None:
-            self.previous.check_compatible(
-                self.segments, vocabulary.ngrams, vocabulary.tokenizer.name
-            )
-
-    def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
-        """σ of all measurements together; coordinates of every segment count for the slack."""
-        return self.posterior.calibrated(vocabulary, budget, len(self.segments))
-
-    def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
-        """What a ledger is charged, once for the whole."""
-        return self.calibrated(vocabulary, budget).spend
-
-    def measure(
-        self,
-        counts: SegmentedCounts,
-        vocabulary: Vocabulary,
-        budget: Budget | None,
-        chance: Randomness,
-    ) -> tuple[list[list[Measured]], dict[str, Any]]:
-        """The door: noisy counts of all people and then of each segment, by order, and what the cards say of them."""
-        design = SegmentedDesign.by_segment(vocabulary, len(self.segments))
-        return self.posterior.measured(
-            counts.flat, design, self.calibrated(vocabulary, need(budget, self.name)), chance
-        )
-
-    def release(
-        self,
-        counts: SegmentedCounts,
-        vocabulary: Vocabulary,
-        budget: Budget | None = None,
-        *,
-        seed: int | None = None,
-    ) -> SegmentedRelease:
-        """Go through the door once."""
-        self.check_budget(budget)
-        self.check_inputs(counts, vocabulary)
-        chance = Randomness.make(seed)
-        noisy, details = self.measure(counts, vocabulary, budget, chance)
-        parts = [part for _, part in vocabulary.by_order]
-        joined, told = self._joined(noisy, parts)
-        found = infer_segments(joined[0], joined[1:], parts, self.on_progress, parallel_map)
-        outcomes = self._outcomes(found, vocabulary, [{**drift, **details} for drift in told])
-        made = []
-        for name, outcome, own, both in zip(self.names, outcomes, noisy, joined, strict=True):
-            measured = kept(own, parts, None if self.previous is None else both)
-            outcome_with = replace(outcome, measured=measured)
-            made.append(made_release(self._after(name), outcome_with, vocabulary, budget, chance))
-        return SegmentedRelease.from_releases(made, self.segments)
-
-    def _after(self, name: str) -> Posterior:
-        """The mechanism of one release, which knows what that one follows."""
-        return (
-            self.posterior
-            if self.previous is None
-            else self.posterior.after(self.previous.previous_for(name))
-        )
-
-    def _joined(
-        self, noisy: Sequence[list[Measured]], parts: Sequence[Vocabulary]
-    ) -> tuple[list[list[Measured]], list[dict[str, Any]]]:
-        """What was measured of each together with what earlier releases of it carry over, and what the cards say.
-
-        A segment that is new has its own measurements alone; all people, its prior, know what they knew.
-        """
-        if self.previous is None:
-            return list(noisy), [{} for _ in noisy]
-        since = self.previous.segment_changes(self.segments)
-        told: list[dict[str, Any]] = [
-            {SEGMENT_CHANGES_DETAIL: since} if since else {} for _ in noisy
-        ]
-        joined, everyone = [], None
-        for name, own, said in zip(self.names, noisy, told, strict=True):
-            both = list(own)
-            if self.previous.has_segment(name):
-                both, drifts = join(own, parts, self.previous.previous_for(name).release, everyone)
-                everyone = drifts if everyone is None else everyone
-                said[DRIFT_DETAIL] = {order: asdict(drift) for order, drift in drifts.items()}
-            joined.append(both)
-        return joined, told
-
-    def _outcomes(
-        self, found: JointPosterior, vocabulary: Vocabulary, details: Sequence[dict[str, Any]]
-    ) -> list[Outcome]:
-        """Of all people, and then of each segment."""
-        inferred = [
-            found.everyone,
-            *(by_source(one, len(vocabulary.source_names)) for one in found.segments),
-        ]
-        shares = [{}, *found.shares_told([part.order for _, part in vocabulary.by_order])]
-        return [
-            described(one, vocabulary, {**told, **share})
-            for one, told, share in zip(inferred, details, shares, strict=True)
-        ]

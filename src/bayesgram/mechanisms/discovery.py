@@ -1,18 +1,18 @@
-"""The door for strings: n-grams that many people write and public text lacks.
+"""Discovery: find n-grams that many people write and public text lacks.
 
 Of every user at most m candidates are added up, by weights that public text gives them (`private.candidates`), and get
 discrete Gaussian noise; what exceeds the level T is published. Noise and level follow public bounds alone
-(`privacy.threshold`); docs/promise.md proves it. How many candidates there were is not told.
+(`privacy.thresholds`); docs/promise.md proves it. How many candidates there were is not published.
 
-Several rounds: the budget is shared out among them, every round adds noisy sums, and the mean of all is what must
-exceed T. Nothing is lost by that, as the noise of the mean is that of one round; but users put their weight where the
-noisy sums so far say that it helps (`inference.scheduling`). One round: sums below a floor are dropped before noise.
+Several rounds: the budget is shared out among them, every round adds noisy sums, and the mean of all rounds must exceed
+T. Nothing is lost by that, as the noise of the mean is that of one round; but users put their weight where the noisy
+sums so far say that it helps (`inference.discovery_weights`). One round: sums below a floor are dropped before noise.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -25,18 +25,30 @@ from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, written_paths
+from bayesgram.io.atomic import PROBE_BYTES
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.base import (
+    NO_STATEMENTS,
+    Charge,
+    Mechanism,
     Randomness,
-    budget_of,
-    check_published,
-    complete_entry,
-    failure_note,
-    need,
+    Reserve,
+    Statements,
+    require_budget,
+    reserve_nothing,
+    resolve_budget,
 )
-from bayesgram.privacy.accounting import Allowance
+from bayesgram.mechanisms.publish import (
+    PublishOptions,
+    Reservation,
+    check_published,
+    describe_entry,
+    publish,
+    require_output,
+)
+from bayesgram.privacy.accounting import Allowance, Spend
 from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.constants import MAX_CANDIDATES, MIN_CANDIDATE_WEIGHT, UNITS
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.privacy.thresholds import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
@@ -49,7 +61,6 @@ from bayesgram.private.candidates import (
     list_candidates,
     sum_candidates,
 )
-from bayesgram.private.clipping import UNITS
 from bayesgram.private.public_row_check import PublicRowCheck, check_records
 from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.discovered_ngrams import CONTENTS, Discovery
@@ -63,45 +74,63 @@ from bayesgram.releases.provenance import (
 )
 from bayesgram.text.ngrams import END, START, ngram_orders
 
-Reserve = Callable[[], None]
-Found = tuple[pa.LargeStringArray, Floats]  # n-grams and noisy weights
+WeightedNgrams = tuple[pa.LargeStringArray, Floats]  # n-grams and their noisy weights
 
-MOST = 100  # m: candidates of a user
-ROUNDS = 10
-SMALLEST = 0.02  # w₀: weight of a candidate
-MOST_PEOPLE = 1_000_000  # that `at_least` may ask for
-MOST_NEW = 10_000_000
-LOWEST = -(1 << 62)
-MOST_ROUNDS = 100
-STATEMENT = "(ε, δ)-differential privacy, for every dataset: noise and threshold follow public bounds alone."
+# How often people are asked in one budget. Chosen by benchmarks/discovery_constants.py.
+DEFAULT_ROUNDS = 10
+
+# The largest values that the settings may have; larger ones are typing errors.
+MAX_ROUNDS = 100
+MAX_AT_LEAST = 1_000_000
+MAX_NEW = 10_000_000
+
+# The sum of a candidate that was dropped: far below any that can be drawn.
+DROPPED = -(1 << 62)
+
+STATEMENT = (
+    "(ε, δ)-differential privacy, for every dataset: noise and threshold follow public bounds"
+    " alone."
+)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a discovery looks for. All public."""
+    """What a discovery searches for. All of it is public.
+
+    Attributes:
+        orders: The orders of n-grams.
+        at_least: K: what fewer people write does not come out, noise aside.
+        max_new: The largest number of n-grams that may come out.
+        open: Whether a word may come out that is neither public nor found by itself.
+        rounds: How often people are asked, in one budget.
+    """
 
     orders: tuple[int, ...]
-    at_least: int = 1  # K: what fewer people write does not come out, noise aside
+    at_least: int = 1
     max_new: int | None = None
-    open: bool = False  # whether a word may come out that is neither public nor found by itself
-    rounds: int = ROUNDS
+    open: bool = False
+    rounds: int = DEFAULT_ROUNDS
 
     def __post_init__(self) -> None:
-        check_int("rounds", self.rounds, 1, MOST_ROUNDS, "the number of rounds")
+        check_int("rounds", self.rounds, 1, MAX_ROUNDS, "the number of rounds")
         check_int(
-            "at_least", self.at_least, 1, MOST_PEOPLE, "the number of people that it takes at least"
+            "at_least",
+            self.at_least,
+            1,
+            MAX_AT_LEAST,
+            "the number of people that it takes at least",
         )
         if self.max_new is not None:
-            check_int("max_new", self.max_new, 1, MOST_NEW, "the most n-grams that may come out")
+            check_int("max_new", self.max_new, 1, MAX_NEW, "the most n-grams that may come out")
 
     @classmethod
-    def of(
+    def for_vocabulary(
         cls,
         vocabulary: Vocabulary,
         orders: Sequence[int] | None = None,
         **others: Any,  # noqa: ANN401 - other fields
     ) -> "Settings":
-        """For a vocabulary: orders that it does not list are refused, as all of their n-grams would be new."""
+        """Return settings for a vocabulary; refuse orders that it does not list, as all of their n-grams would be new."""
         listed = [part.order for _, part in vocabulary.by_order]
         wanted = tuple(sorted(set(orders))) if orders else tuple(listed)
         if not set(wanted) <= set(listed):
@@ -113,31 +142,31 @@ class Settings:
             )
         return cls(wanted, **others)
 
-    def calibrated(self, budget: Budget, left: Allowance = ANYTHING) -> Threshold:
-        """Noise, floor and level; `left` is what a ledger still allows."""
+    def calibrate(self, budget: Budget, left: Allowance = ANYTHING) -> Threshold:
+        """Return noise, floor and level; `left` is what a ledger still allows."""
         if budget.delta <= 0:
             raise UsageError.for_argument(
                 "delta", "0", "a discovery needs a delta above 0; 1e-7 is usual."
             )
-        bounds = {"most": MOST, "units": UNITS, "at_least": self.at_least, "left": left}
+        bounds = {"most": MAX_CANDIDATES, "units": UNITS, "at_least": self.at_least, "left": left}
         if self.rounds > 1:
             return calibrate_rounds(budget, rounds=self.rounds, **bounds)
-        return calibrate_threshold(budget, smallest=SMALLEST, **bounds)
+        return calibrate_threshold(budget, smallest=MIN_CANDIDATE_WEIGHT, **bounds)
 
 
 @runtime_checkable
 class PrivateText(Protocol):
-    """Where private text is, and what it is asked for: candidates of these orders, by what public text says of them."""
+    """Where private text is, and what it is asked for: candidates of these orders, weighed by public text."""
 
     def sums(
         self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
-        """One round: all users' candidates, added up exactly."""
+        """Return all users' candidates, added up exactly: one round."""
 
     def lists(
         self, public: PublicTextModel, orders: Sequence[int], most: int
     ) -> AbstractContextManager[CandidateLists]:
-        """Several rounds: all users' lists, which are there as long as the block lasts."""
+        """Return all users' lists, which exist as long as the block lasts: several rounds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,13 +179,13 @@ class LocalText:
     def sums(
         self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
-        """One round."""
+        """Return all users' candidates, added up exactly."""
         return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
 
     def lists(
         self, public: PublicTextModel, orders: Sequence[int], most: int
     ) -> AbstractContextManager[CandidateLists]:
-        """Several rounds."""
+        """Return all users' lists, which exist as long as the block lasts."""
         return list_candidates(self._compared(public), public, orders, most, memory=self.memory)
 
     def _compared(self, public: PublicTextModel) -> Iterable[Records]:
@@ -168,66 +197,142 @@ class LocalText:
         return check_records(self.records, public.vocabulary.tokenizer, check)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class DiscoveryData:
+    """Private text, with the public text by which its candidates are weighed."""
+
+    text: PrivateText
+    public: PublicTextModel
+
+
 @dataclass(frozen=True)
-class DiscoveryMechanism:
-    """Everything that is settled before private text is looked at."""
+class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
+    """Everything that is settled before private text is read.
+
+    Attributes:
+        settings: What is searched for.
+        budget: ε and δ.
+        threshold: The noise, and the level that a noisy sum must exceed.
+    """
 
     name: ClassVar[str] = DISCOVERY_MECHANISM
+    guarantee: ClassVar[Guarantee] = Guarantee.PROVED
 
     settings: Settings
     budget: Budget
     threshold: Threshold
 
+    @property
+    def previous(self) -> None:
+        """A discovery follows no release."""
+        return
+
     def label(self, vocabulary: Vocabulary) -> Guarantee:
-        """The label that the card of an unseeded discovery will have."""
-        return weakest_label(Guarantee.PROVED, [each.label for each in vocabulary.ingredients])
+        """Return the label that the card of an unseeded discovery will have."""
+        return weakest_label(self.guarantee, [each.label for each in vocabulary.ingredients])
+
+    def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
+        """Return (ε, δ) of the budget that the threshold was calibrated for."""
+        return self.budget.epsilon, self.budget.delta
+
+    def check_inputs(self, data: DiscoveryData, vocabulary: Vocabulary) -> None:
+        """Accept any text: a refusal would be an output that no noise covers."""
+
+    def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
+        """Return what a ledger is charged."""
+        return self.threshold.spend
+
+    def output_contents(self) -> tuple[str, ...]:
+        """Return the names of the files of a discovery."""
+        return tuple(CONTENTS)
+
+    def output_size(self, vocabulary: Vocabulary) -> int:
+        """Return a little room: how much comes out is not known before noise is drawn."""
+        return PROBE_BYTES
+
+    def draw(
+        self,
+        data: DiscoveryData,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        randomness: Randomness,
+        *,
+        statements: Statements = NO_STATEMENTS,
+        reserve: Reserve = reserve_nothing,
+    ) -> Discovery:
+        """Read private text, draw noise, and return what exceeds the level, with its card."""
+        charges: list[Charge] = []
+        ngrams, weights = self.measure(
+            data.text, data.public, randomness.noise, lambda: charges.append(reserve())
+        )
+        return self.make_discovery(
+            ngrams,
+            weights,
+            data.public,
+            seeded=randomness.noise.seeded,
+            statements=statements,
+            charge=charges[0],
+        )
 
     @property
     def bound(self) -> ContributionBound:
-        """What users' text is asked for."""
-        return ContributionBound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
+        """What one user contributes, and the floor below which sums are dropped."""
+        return ContributionBound(
+            MAX_CANDIDATES,
+            int(MIN_CANDIDATE_WEIGHT * UNITS),
+            int(self.threshold.floor * UNITS) + 1,
+        )
 
     def measure(
-        self, text: PrivateText, public: PublicTextModel, noise: NoiseSource, reserve: Reserve
-    ) -> Found:
-        """What exceeds the level, and its noisy weight: all that private text is asked for.
+        self,
+        text: PrivateText,
+        public: PublicTextModel,
+        noise: NoiseSource,
+        before_noise: Callable[[], None],
+    ) -> WeightedNgrams:
+        """Return what exceeds the level, and its noisy weight: all that private text is asked for.
 
-        `reserve` is called before any noise is drawn.
+        Args:
+            text: Private text.
+            public: Public text, which weighs the candidates.
+            noise: Draws the noise.
+            before_noise: Called before any noise is drawn.
         """
-        rounds, orders = self.settings.rounds, self.settings.orders
-        if rounds > 1:
-            with text.lists(public, orders, MOST) as lists:
-                reserve()
+        orders = self.settings.orders
+        if self.settings.rounds > 1:
+            with text.lists(public, orders, MAX_CANDIDATES) as lists:
+                before_noise()
                 above, weights = self._all_above(self._all_rounds(lists, noise))
                 return lists.ngrams(above), weights
         candidates = text.sums(public, orders, self.bound)
-        reserve()
+        before_noise()
         above, weights = self._above(
             noise.discrete_gaussian(candidates.sums, scale=self.threshold.scale)
         )
         return candidates.ngrams.take(pa.array(above)), weights
 
     def _above(self, noisy: Integers) -> tuple[Integers, Floats]:
-        """Where noisy sums of all rounds exceed the level, in integers, and their weights: the mean of the rounds."""
-        whole = self.settings.rounds * UNITS
-        above = np.flatnonzero(noisy > int(self.threshold.level * whole) + 1)
-        return above, noisy[above] / whole
+        """Return where noisy sums of all rounds exceed the level, in integers, and their mean over the rounds."""
+        all_units = self.settings.rounds * UNITS
+        above = np.flatnonzero(noisy > int(self.threshold.level * all_units) + 1)
+        return above, noisy[above] / all_units
 
     def _all_above(self, noisy: Iterable[Integers]) -> tuple[Integers, Floats]:
-        """The same of blocks of candidates, one after the other."""
-        above, weights = [np.zeros(0, np.int64)], [np.zeros(0)]
+        """Return the same for blocks of candidates, one after the other."""
+        above = [np.zeros(0, np.int64)]
+        weights = [np.zeros(0)]
         first = 0
         for block in noisy:
-            places, own_weights = self._above(block)
+            places, block_weights = self._above(block)
             above.append(first + places)
-            weights.append(own_weights)
+            weights.append(block_weights)
             first += block.size
         return np.concatenate(above), np.concatenate(weights)
 
     def _all_rounds(self, lists: CandidateLists, noise: NoiseSource) -> Iterator[Integers]:
-        """The noisy sums of all rounds together, block by block; of what was dropped, the lowest number there is."""
+        """Return the noisy sums of all rounds together, block by block; DROPPED for candidates that were dropped."""
         rounds = self.settings.rounds
-        course = RoundSchedule(self.threshold.multiplier, self.threshold.level)
+        schedule = RoundSchedule(self.threshold.multiplier, self.threshold.level)
         users = CandidateRounds(lists)
         noisy = lists.new_array_blocks("noisy")
         weights = lists.new_array_blocks("weights")
@@ -237,55 +342,69 @@ class DiscoveryMechanism:
         for over in range(1, rounds + 1):
             for block, sums in enumerate(users.sums(weights)):  # every user within B
                 so_far = noisy[block]
-                stays = so_far > LOWEST
+                stays = so_far > DROPPED
                 so_far[stays] += noise.discrete_gaussian(sums[stays], scale=self.threshold.scale)
                 if over < rounds:  # noisy sums and public weights alone say how it goes on
-                    logs, hopeful = course.plan_round(
+                    logs, hopeful = schedule.plan_round(
                         so_far / (rounds * UNITS), over / rounds, lists.log_weights(block)
                     )
                     stays &= hopeful
-                    so_far[~stays] = LOWEST
+                    so_far[~stays] = DROPPED
                     weights[block] = np.where(stays, np.exp(logs), 0.0)
                 noisy[block] = so_far
         return (noisy[block] for block in range(len(lists.blocks)))
 
-    def found(
+    def make_discovery(
         self,
         ngrams: pa.LargeStringArray,
         weights: Floats,
         public: PublicTextModel,
         *,
         seeded: bool,
-        unit: str | None = None,
-        ledger: dict[str, Any] | None = None,
+        statements: Statements = NO_STATEMENTS,
+        charge: Charge = None,
     ) -> Discovery:
-        """What is made of noisy weights and public text; `ledger` is what its card says of the ledger's entry."""
+        """Return a discovery of these n-grams and noisy weights. It reads nothing private.
+
+        Args:
+            ngrams: The n-grams that exceed the level.
+            weights: Their noisy weights.
+            public: Public text.
+            seeded: Whether the noise was seeded.
+            statements: What the curator states, for the card.
+            charge: What the card says of the ledger's entry.
+        """
         ordered = pa.table({"ngram": ngrams, "weight": weights}).sort_by(
             [("weight", "descending"), ("ngram", "ascending")]
         )
-        ngrams, weights = ordered["ngram"].combine_chunks(), ordered["weight"].to_numpy()
+        ngrams = ordered["ngram"].combine_chunks()
+        weights = ordered["weight"].to_numpy()
         if not self.settings.open:
-            rows = of_known_words(ngrams, public.vocabulary)
-            ngrams, weights = ngrams.filter(pa.array(rows)), weights[rows]
-        ngrams, weights = ngrams[: self.settings.max_new], weights[: self.settings.max_new]
+            rows = has_known_words(ngrams, public.vocabulary)
+            ngrams = ngrams.filter(pa.array(rows))
+            weights = weights[rows]
+        ngrams = ngrams[: self.settings.max_new]
+        weights = weights[: self.settings.max_new]
         logs = public.log_probabilities(ngrams)
-        card = replace(self._card(public.vocabulary, seeded=seeded), unit=unit, ledger=ledger)
+        card = self._card(public.vocabulary, statements, charge, seeded=seeded)
         claim = DiscoveryClaim(
             self.budget.epsilon,
             self.budget.delta,
             card.guarantee.name,
-            ledger=None if ledger is None else ledger["ledger"],
-            entry=None if ledger is None else ledger["entry"],
-            unit=unit,
+            ledger=None if charge is None else charge["ledger"],
+            entry=None if charge is None else charge["entry"],
+            unit=statements.unit,
             fingerprint=_fingerprint(ngrams, weights),
         )
         vocabulary = extend_vocabulary(public.vocabulary, ngrams, logs, claim)
         return Discovery(ngrams, weights, logs, self.threshold.multiplier, card, vocabulary)
 
-    def _card(self, vocabulary: Vocabulary, *, seeded: bool) -> Card:
+    def _card(
+        self, vocabulary: Vocabulary, statements: Statements, charge: Charge, *, seeded: bool
+    ) -> Card:
         return Card(
             mechanism=self.name,
-            guarantee=Guarantee.PROVED,
+            guarantee=self.guarantee,
             statement=STATEMENT,
             epsilon=self.budget.epsilon,
             delta=self.budget.delta,
@@ -294,24 +413,27 @@ class DiscoveryMechanism:
                 "noise_multiplier": self.threshold.multiplier,
                 "threshold": self.threshold.level,
                 "floor": self.threshold.floor,
-                "candidates_a_user": MOST,
-                "smallest_weight": SMALLEST,
+                "candidates_a_user": MAX_CANDIDATES,
+                "smallest_weight": MIN_CANDIDATE_WEIGHT,
                 "failure_probability": self.threshold.failure,
             },
             vocabulary=vocabulary.card_details,
             seeded=seeded,
+            unit=statements.unit,
+            command=statements.command,
+            ledger=charge,
         )
 
 
 def _fingerprint(ngrams: pa.LargeStringArray, weights: Floats) -> str:
-    """What tells this discovery from others: a hash of its n-grams and noisy weights, which are published."""
+    """Return a hash of the n-grams and noisy weights, which are published: it identifies a discovery."""
     digest = hashlib.sha256("\n".join(ngrams.to_pylist()).encode())
     digest.update(weights.astype("<f8").tobytes())
     return digest.hexdigest()
 
 
-def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools:
-    """Which n-grams consist of words that public text has, or that were found by themselves."""
+def has_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools:
+    """Return which n-grams consist of words that public text has, or that were found by themselves."""
     alone = ngrams.filter(pa.array(ngram_orders(ngrams) == 1))
     known = pa.concat_arrays([vocabulary.tokens, alone, pa.array([START, END], pa.large_string())])
     tokens = pc.split_pattern(ngrams, " ")
@@ -333,7 +455,7 @@ def discover(
     at_least: int = 1,
     max_new: int | None = None,
     open: bool = False,  # noqa: A002 - as the option is called
-    rounds: int = ROUNDS,
+    rounds: int = DEFAULT_ROUNDS,
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
@@ -375,29 +497,31 @@ def discover(
         What was found, with its card and the vocabulary that has it.
 
     """
-    whole = need(budget_of(budget, epsilon, delta), DiscoveryMechanism.name)
-    settings = Settings.of(
+    checked_budget = require_budget(resolve_budget(budget, epsilon, delta), DiscoveryMechanism.name)
+    settings = Settings.for_vocabulary(
         vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds
     )
-    settings.calibrated(whole)  # a budget that won't do is refused before anything is read
+    settings.calibrate(checked_budget)  # a budget that won't do is refused before anything is read
     text: PrivateText = inputs
     if not isinstance(inputs, PrivateText):
         records = read_records(
             inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows
         )
         text = LocalText(records, memory)
-    public = PublicTextModel.from_vocabulary(vocabulary, model)
-    told: dict[str, Any] = {
-        "seed": seed,
-        "ledger": ledger,
-        "output": output,
-        "force": force,
-        "unit": unit,
-    }
-    return discover_in(text, public, settings, whole, **told)
+    return discover_in_text(
+        text,
+        PublicTextModel.from_vocabulary(vocabulary, model),
+        settings,
+        checked_budget,
+        seed=seed,
+        ledger=ledger,
+        output=output,
+        force=force,
+        unit=unit,
+    )
 
 
-def discover_in(
+def discover_in_text(
     text: PrivateText,
     public: PublicTextModel,
     settings: Settings,
@@ -409,7 +533,7 @@ def discover_in(
     force: bool = False,
     unit: str | None = None,
     command: str | None = None,
-    edit: Callable[[Discovery], Discovery] = lambda found: found,
+    edit: Callable[[Discovery], Discovery] = lambda discovery: discovery,
     on_reserved: Callable[[int], None] | None = None,
 ) -> Discovery:
     """Find n-grams wherever the text is: reserve, draw noise, save and complete.
@@ -417,7 +541,7 @@ def discover_in(
     Args:
         text: Where private text is.
         public: The public vocabulary and model.
-        settings: What is looked for.
+        settings: What is searched for.
         budget: ε and δ.
         seed: As for `discover`.
         ledger: As for `discover`.
@@ -425,61 +549,38 @@ def discover_in(
         force: As for `discover`.
         unit: As for `discover`.
         command: How it was asked for; noted on the card.
-        edit: What is done with the discovery before it is saved, such as dropping strings: post-processing.
-        on_reserved: Is told the number of the ledger's entry as soon as it is there.
-
+        edit: Changes the discovery before it is saved, such as dropping strings: post-processing.
+        on_reserved: Called with the number of the ledger's entry as soon as it is there.
     """
-    chance, unit = Randomness.make(seed), None if unit is None else check_unit(unit)
-    mechanism = discovery_mechanism(
-        settings, budget, public.vocabulary, seed=seed, ledger=ledger, unit=unit
+    vocabulary = public.vocabulary
+    unit = None if unit is None else check_unit(unit)
+    mechanism = make_mechanism(settings, budget, vocabulary, seed=seed, ledger=ledger, unit=unit)
+    reservation = None
+    if ledger is not None:
+        require_output(output, "discovery")
+        description = describe_entry(
+            mechanism.name,
+            budget.epsilon,
+            budget.delta,
+            output=output,
+            vocabulary=vocabulary,
+            unit=unit,
+        )
+        reservation = Reservation(ledger, mechanism.threshold.spend, description)
+    return publish(
+        mechanism,
+        DiscoveryData(text, public),
+        vocabulary,
+        budget,
+        Statements(unit=unit, command=command),
+        PublishOptions(seed, ledger, output, force, on_reserved),
+        reservation,
+        edit=edit,
+        kind="discovery",
     )
-    if ledger is not None and output is None:
-        raise UsageError(
-            "ledger: a discovery that is charged to a ledger is saved by the same call, so "
-            "that its entry can be marked as published; give ",
-            Argument("output"),
-            ", the folder to save it in.",
-        )
-    entries: list[int] = []
-    saved_before = len(written_paths)
-
-    def reserve() -> None:
-        if output is not None:
-            check_writable(output, force=force, contents=CONTENTS)
-        if ledger is not None:
-            told = {
-                "mechanism": mechanism.name,
-                "epsilon": budget.epsilon,
-                "delta": budget.delta,
-                "output": str(output),
-            }
-            told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or DEFAULT_UNIT}
-            entries.append(ledger.reserve(mechanism.threshold.spend, told))
-            if on_reserved is not None:
-                on_reserved(entries[0])
-
-    try:
-        ngrams, weights = mechanism.measure(text, public, chance.noise, reserve)
-        charged = None if ledger is None else ledger.charge_details(entries[0])
-        found = mechanism.found(
-            ngrams, weights, public, seeded=chance.noise.seeded, unit=unit, ledger=charged
-        )
-        found = edit(replace(found, card=replace(found.card, command=command)))
-        if output is not None:
-            found.save(output, force=force)
-    except BaseException as error:
-        if entries and ledger is not None:
-            saved = len(written_paths) > saved_before
-            error.add_note(
-                failure_note(ledger, entries[0], output or "", saved=saved, what="discovery")
-            )
-        raise
-    if ledger is not None and output is not None:
-        complete_entry(ledger, entries[0], output)
-    return found
 
 
-def discovery_mechanism(
+def make_mechanism(
     settings: Settings,
     budget: Budget,
     vocabulary: Vocabulary,
@@ -488,9 +589,9 @@ def discovery_mechanism(
     ledger: Ledger | None,
     unit: str | None,
 ) -> DiscoveryMechanism:
-    """Noise and level, settled before any text is read; refused where the ledger has no room for a discovery."""
+    """Settle noise and level before any text is read; refuse where the ledger has no room for a discovery."""
     if ledger is None:
-        return DiscoveryMechanism(settings, budget, settings.calibrated(budget))
+        return DiscoveryMechanism(settings, budget, settings.calibrate(budget))
     if seed is not None:
         raise UsageError.for_argument(
             "seed",
@@ -506,5 +607,5 @@ def discovery_mechanism(
     ledger.check_unit(unit or DEFAULT_UNIT)
     check_published(ledger, vocabulary.ingredients)
     return DiscoveryMechanism(
-        settings, budget, settings.calibrated(budget, ledger.check_discovery())
+        settings, budget, settings.calibrate(budget, ledger.check_discovery())
     )

@@ -6,18 +6,25 @@ from typing import ClassVar
 import numpy as np
 
 from bayesgram.arguments import check_fields
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
+from bayesgram.mechanisms.base import (
+    CountsMechanism,
+    Outcome,
+    Randomness,
+    normalise_counts,
+    require_budget,
+)
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.clipping import UNITS, Coordinates, check_clip_norm, clipped_sum
+from bayesgram.privacy.constants import UNITS
+from bayesgram.private.clipping import Coordinates, check_clip_norm, clipped_sum
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.measurements import NGRAM, MeasurementBlock, Measurements
 
 
 @dataclass(frozen=True)
-class Gaussian(Mechanism):
+class Gaussian(CountsMechanism):
     """c + N(0, (σΛ)²), with every user's counts clipped to the L2 norm Λ."""
 
     name: ClassVar[str] = "gaussian"
@@ -32,28 +39,33 @@ class Gaussian(Mechanism):
         check_fields(self)
         object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
-    def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
-        """How much noise the budget asks for."""
+    def calibrate(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
+        """Return how much noise the budget asks for."""
         return calibrate_gaussian(budget, coordinates=len(vocabulary), units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
-        """One Gaussian measurement."""
-        return self.calibrated(vocabulary, budget).spend
+        """Return the cost of one Gaussian measurement."""
+        return self.calibrate(vocabulary, budget).spend
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
-        """One user changes the integer sum by at most B in L2."""
-        noise = self.calibrated(vocabulary, need(budget, self.name))
+        """Clip, add noise and normalise. One user moves the integer sum by at most B in L2."""
+        noise = self.calibrate(vocabulary, require_budget(budget, self.name))
         ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
-        total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
-        noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS)
-        found = {"noise_multiplier": noise.multiplier, "epsilon_slack": noise.slack}
-        counts_found = noisy.astype(np.float64) * (self.clip_norm / UNITS)
-        doubt = np.full(len(vocabulary), noise.multiplier * self.clip_norm)
-        block = MeasurementBlock(NGRAM, vocabulary.order, vocabulary.ngrams, counts_found, doubt)
-        return Outcome(normalised(counts_found), found, measured=Measurements.from_blocks([block]))
+        exact = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
+        noisy = randomness.noise.discrete_gaussian(exact, scale=noise.multiplier * UNITS)
+        noisy_counts = noisy.astype(np.float64) * (self.clip_norm / UNITS)
+        noise_std = np.full(len(vocabulary), noise.multiplier * self.clip_norm)
+        block = MeasurementBlock(
+            NGRAM, vocabulary.order, vocabulary.ngrams, noisy_counts, noise_std
+        )
+        return Outcome(
+            normalise_counts(noisy_counts),
+            {"noise_multiplier": noise.multiplier, "epsilon_slack": noise.slack},
+            measurements=Measurements.from_blocks([block]),
+        )

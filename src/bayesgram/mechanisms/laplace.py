@@ -11,7 +11,13 @@ from typing import ClassVar
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
+from bayesgram.mechanisms.base import (
+    CountsMechanism,
+    Outcome,
+    Randomness,
+    normalise_counts,
+    require_budget,
+)
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.noise import NoiseSource
@@ -23,30 +29,32 @@ STATEMENT = "ε-differential privacy, for every dataset: the noise follows publi
 
 
 @dataclass(frozen=True)
-class Laplace(Mechanism):
+class Laplace(CountsMechanism):
     """c + Lap(W/ε) on the clipped counts."""
 
     name: ClassVar[str] = "laplace"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
     statement: ClassVar[str] = STATEMENT
-    usual_delta: ClassVar[float] = 0.0
+    default_delta: ClassVar[float] = 0.0
 
     max_total: int = 10  # W
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_total", check_max_total(self.max_total))
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
         """Clip, then noise."""
-        clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)
+        clipped = clip(counts, max_count=None, max_total=self.max_total, key=randomness.key)
         return Outcome(
-            self.sample(clipped.totals, vocabulary, need(budget, self.name), chance.noise)
+            self.sample(
+                clipped.totals, vocabulary, require_budget(budget, self.name), randomness.noise
+            )
         )
 
     def sample(
@@ -54,11 +62,11 @@ class Laplace(Mechanism):
     ) -> Floats:
         """One user changes the sum by at most W in L1."""
         noisy = noise.discrete_laplace(totals, scale=_rounded_up(self.max_total / budget.epsilon))
-        return normalised(noisy.astype(np.float64))
+        return normalise_counts(noisy.astype(np.float64))
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """Pure ε: no δ is used."""
-        return need(budget, self.name).epsilon, 0.0
+        return require_budget(budget, self.name).epsilon, 0.0
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
         """ε, and nothing else."""
@@ -83,7 +91,7 @@ class LaplacePublic(Laplace):
         public = np.rint(vocabulary.counts / max(vocabulary.counts.sum(), 1) * one).astype(np.int64)
         scale = _rounded_up(public_sensitivity(public, one, self.max_total) / budget.epsilon)
         noisy = noise.discrete_laplace(differences_to_public(totals, public, one), scale=scale)
-        return normalised((noisy[:-1] + noisy[-1] * (public / one)) / one)
+        return normalise_counts((noisy[:-1] + noisy[-1] * (public / one)) / one)
 
 
 def fixed_point_one(max_total: int) -> int:

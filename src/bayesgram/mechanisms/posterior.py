@@ -1,12 +1,13 @@
-"""The posterior mechanism: spend the budget on counts, then be as Bayesian as you like. The default.
+"""The posterior mechanism, the default: noisy counts, corrected by public text.
 
-The door: shape, clip, fixed point, exact integer sum, discrete Gaussian noise (docs/promise.md proves it). A few
-percent of the budget measure how much users write, so that the clip norm Λ fits them, and where it is worth it another
-few what clipping takes away. Everything after the noise is post-processing, in `inference`.
+It asks at most three queries about private counts (`norm_histogram_query`, `clipped_mass_query`, `counts_query`), each
+a value of one type, `Query`. `Posterior.run_queries` is a loop over them that reads like the proof in docs/promise.md:
+an exact integer sum that one user moves by at most B, discrete Gaussian noise, and a decoding that reads nothing but
+noisy answers and public text. Everything after the queries is post-processing, in `inference`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,41 +19,46 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, UsageError
 from bayesgram.inference.chaining import join, kept
 from bayesgram.inference.design import (
-    AMOUNT_SHARE,
-    FIRST_WORD_GROUPS,
-    GROUPS,
-    NORM_EDGES,
-    Amounts,
-    Choice,
+    ClippingPlan,
     FirstWords,
+    NormHistogram,
     TypicalUser,
-    best_choice,
+    choose_clipping,
+    clipped_words,
+    coordinate_count,
     first_word_groups,
     largest_amounts,
-    lost_words,
-    most_lost_words,
     shapes,
     typical,
 )
-from bayesgram.inference.mixing import kinds_of, likely_weights
+from bayesgram.inference.mixing import dominant_source, likely_weights
 from bayesgram.inference.model import Inferred, models_told, sources_told
-from bayesgram.inference.noisy_counts import Lost, Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.io.segments import Segments
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
+from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, require_budget
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.clipping import (
+from bayesgram.privacy.constants import (
+    FIRST_WORD_GROUPS,
+    FIRST_WORD_UNITS,
+    HISTOGRAM_SHARE,
+    NORM_EDGES,
+    NORM_GROUPS,
+    SOURCE_UNITS,
     UNITS,
+    USER_UNITS,
+)
+from bayesgram.private.clipping import (
+    ClippedWordsSpec,
     Coordinates,
-    LostWords,
     check_clip_norm,
+    clipped_mass_sum,
     clipped_sum,
-    lost_sum,
 )
 from bayesgram.private.counts import PrivateCounts
-from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, USER_UNITS, Bins, amounts
+from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import DRIFT_DETAIL
 from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
@@ -64,35 +70,43 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Posterior(Mechanism):
-    """Noisy counts with public text as their prior."""
+class Posterior(CountsMechanism):
+    """Noisy counts, corrected by public text: the default mechanism.
+
+    Attributes:
+        clip_norm: Λ, the L2 norm that a user's counts are clipped to; if it is None, a noisy histogram inside the
+            budget chooses it.
+        previous: A release that this one follows, as its prior. It is public.
+
+    Example:
+        >>> Posterior(clip_norm=4).settings()
+        {'clip_norm': 4.0}
+    """
 
     name: ClassVar[str] = "posterior"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
-    several_orders: ClassVar[bool] = True
+    allows_several_orders: ClassVar[bool] = True
     statement: ClassVar[str] = (
         "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
     )
 
-    clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
-    previous: PreviousRelease | PreviousSegmentedRelease | None = (
-        None  # a release that this one follows; public
-    )
+    clip_norm: float | None = None
+    previous: PreviousRelease | PreviousSegmentedRelease | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.clip_norm is not None:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
-    def after(
+    def follow(
         self, previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
     ) -> "Posterior":
-        """With an earlier release as the prior, or the one it has."""
+        """Return this mechanism with an earlier release as its prior."""
         return self if previous is None else replace(self, previous=open_previous(previous))
 
-    def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
-        """Also that the earlier release is of use."""
-        super().check_inputs(counts, vocabulary)
+    def check_inputs(self, data: PrivateCounts, vocabulary: Vocabulary) -> None:
+        """Also check that the earlier release fits."""
+        super().check_inputs(data, vocabulary)
         if isinstance(self.previous, PreviousSegmentedRelease):
             raise UsageError(
                 f"{self.previous.name}: holds a release for each segment, and the counts are not by segment; give the"
@@ -104,8 +118,8 @@ class Posterior(Mechanism):
     def by_segment(
         self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None
     ) -> "BySegment":
-        """The mechanism for counts by segment."""
-        from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415 - it is made of this
+        """Return the mechanism for counts by segment."""
+        from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415 - it imports this module
 
         if isinstance(self.previous, PreviousRelease):
             raise UsageError(
@@ -117,169 +131,282 @@ class Posterior(Mechanism):
             )
         return BySegment(self, segments, on_progress)
 
-    def calibrated(
-        self, vocabulary: Vocabulary, budget: Budget, segments: int = 0
-    ) -> GaussianNoise:
-        """σ of all measurements together: all their coordinates count for the slack, also those that are not asked."""
+    def calibrate(self, vocabulary: Vocabulary, budget: Budget, segments: int = 0) -> GaussianNoise:
+        """Return the noise of all queries together, calibrated for the coordinates of all that could be asked."""
         longest = vocabulary.by_order[-1][1]
-        words = longest.word_ids[1] if longest.order > 1 else 0
-        totals, lost = len(vocabulary.by_order), most_lost_words(longest.word_ids[1]) + 1
-        amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary) + number_of_first_words()
-        of_all = len(vocabulary) + words + totals + lost + amount
-        of_segments = segments * (len(vocabulary) + totals)
-        return calibrate_gaussian(budget, coordinates=of_all + of_segments, units=UNITS)
+        coordinates = coordinate_count(
+            ngrams=len(vocabulary),
+            orders=len(vocabulary.by_order),
+            longest_order=longest.order,
+            words=longest.word_ids[1],
+            sources=len(vocabulary.source_names),
+            segments=segments,
+        )
+        return calibrate_gaussian(budget, coordinates=coordinates, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
-        """1/σ² of all measurements, which add up to that of the whole."""
-        return self.calibrated(vocabulary, budget).spend
-
-    def distribution(
-        self,
-        counts: PrivateCounts,
-        vocabulary: Vocabulary,
-        budget: Budget | None,
-        chance: Randomness,
-    ) -> Outcome:
-        """Measure, then infer."""
-        noisy, details = self.measure(counts, vocabulary, budget, chance)
-        parts = [part for _, part in vocabulary.by_order]
-        joined, drift = self._joined(noisy, parts)
-        outcome = described(infer_orders(joined, parts), vocabulary, {**drift, **details})
-        return replace(
-            outcome, measured=kept(noisy, parts, None if self.previous is None else joined)
-        )
-
-    def _joined(
-        self, noisy: list[Measured], parts: list[Vocabulary]
-    ) -> tuple[list[Measured], dict[str, Any]]:
-        """What was measured, together with what the release before carries over, and what the card says of that."""
-        if self.previous is None:
-            return noisy, {}
-        joined, drifts = join(noisy, parts, self.previous.release)
-        return joined, {DRIFT_DETAIL: {order: asdict(drift) for order, drift in drifts.items()}}
+        """Return 1/σ² of all queries; their shares add up to that of the whole."""
+        return self.calibrate(vocabulary, budget).spend
 
     def measure(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
-    ) -> tuple[list[Measured], dict[str, Any]]:
-        """The door: noisy counts of every order, and what the card says of them."""
-        whole = self.calibrated(vocabulary, need(budget, self.name))
-        (noisy,), details = self.measured(counts, Design.of(vocabulary), whole, chance)
+        randomness: Randomness,
+    ) -> tuple[list[NoisyCounts], dict[str, Any]]:
+        """Return noisy counts of every order, and details for the card: all that is asked of private counts."""
+        noise = self.calibrate(vocabulary, require_budget(budget, self.name))
+        (noisy,), details = self.run_queries(
+            counts, Design.from_vocabulary(vocabulary), noise, randomness
+        )
         return noisy, details
 
-    def measured(
-        self, counts: PrivateCounts, design: "Design", whole: GaussianNoise, chance: Randomness
-    ) -> tuple[list[list[Measured]], dict[str, Any]]:
-        """What a design asks about, in one budget: of all people, and then of each segment if it has any."""
-        details: dict[str, Any] = {"epsilon_slack": whole.slack}
-        if self.clip_norm is not None:
-            choice, left = Choice.fixed(self.clip_norm), 1.0
-        else:
-            left = 1 - AMOUNT_SHARE
-            choice, design, said = _choose(counts, design, whole, chance)
-            details |= said
-        lost = None
-        if choice.lost_share:
-            left -= choice.lost_share
-            lost = _lost(counts, design, choice, whole.part(choice.lost_share), chance)
-        measured, sigma = design.coordinates(choice), whole.part(left)
-        total = clipped_sum(counts, measured, clip_norm=choice.clip_norm)  # every user within B
-        noisy = chance.noise.discrete_gaussian(
-            total, scale=sigma * UNITS
-        )  # the line that spends most of the budget
-        found = {"clip_norm_used": choice.clip_norm, "noise_multiplier": sigma, **details}
-        if lost is not None:
-            found |= {
-                "lost_multiplier": whole.part(choice.lost_share),
-                "lost_norm": choice.lost_norm,
-            }
-        groups = design.as_measured(noisy, measured, sigma, choice.clip_norm)
-        groups[0][-1] = replace(groups[0][-1], lost=lost)
-        return [choice.described(group, design.scales) for group in groups], found
+    def run_queries(
+        self, counts: PrivateCounts, design: "Design", noise: GaussianNoise, randomness: Randomness
+    ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
+        """Ask the queries of a design in one budget.
+
+        Formal guarantee: the shares of the queries that are asked add up to at most 1, and one user moves the exact
+        sum of each by at most B in L2. So together they cost no more than one Gaussian mechanism of `noise.multiplier`.
+
+        Args:
+            counts: Private counts.
+            design: What is measured. Public.
+            noise: The noise of the whole budget.
+            randomness: Where noise comes from.
+
+        Returns:
+            Noisy counts by order, of all people and then of each segment if the design has any; and details for the
+            card.
+        """
+        plan = None if self.clip_norm is None else ClippingPlan.fixed(self.clip_norm)
+        state = QueryState(design, noise, plan)
+        for next_query in (norm_histogram_query, clipped_mass_query, counts_query):
+            query = next_query(state)
+            if query is None:  # what is known so far says that it is not worth its share
+                continue
+            multiplier = noise.part(query.share)
+            exact = query.exact_sum(counts)  # one user moves it by at most B in L2
+            noisy = randomness.noise.discrete_gaussian(exact, scale=multiplier * UNITS)
+            state = query.decode(noisy, multiplier)  # reads nothing private
+        return state.groups, state.details
+
+    def estimate(
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        randomness: Randomness,
+    ) -> Outcome:
+        """Measure, then infer."""
+        noisy, details = self.measure(counts, vocabulary, budget, randomness)
+        parts = [part for _, part in vocabulary.by_order]
+        combined, drift = self._combine_with_previous(noisy, parts)
+        outcome = describe_outcome(infer_orders(combined, parts), vocabulary, {**drift, **details})
+        carried = None if self.previous is None else combined
+        return replace(outcome, measurements=kept(noisy, parts, carried))
+
+    def _combine_with_previous(
+        self, noisy: list[NoisyCounts], parts: list[Vocabulary]
+    ) -> tuple[list[NoisyCounts], dict[str, Any]]:
+        """Return what was measured together with what the previous release carries over, and details for the card."""
+        if self.previous is None:
+            return noisy, {}
+        combined, drifts = join(noisy, parts, self.previous.release)
+        return combined, {DRIFT_DETAIL: {order: asdict(drift) for order, drift in drifts.items()}}
 
 
-def described(
-    found: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]
+def describe_outcome(
+    inferred: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]
 ) -> Outcome:
-    """What was inferred of every order, and what the card says of it."""
-    by_order = dict(zip((str(part.order) for _, part in vocabulary.by_order), found, strict=True))
+    """Return what was inferred of every order, with details for the card."""
+    by_order = dict(
+        zip((str(part.order) for _, part in vocabulary.by_order), inferred, strict=True)
+    )
     totals = {order: round(each.total, 1) for order, each in by_order.items()}
-    theta, deviation = (
-        np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation")
+    theta = np.concatenate([each.theta for each in inferred])
+    std = np.concatenate([each.deviation for each in inferred])
+    model_details = {"model": models_told(by_order), "expected_counts": totals}
+    source_details = sources_told(vocabulary.source_names, by_order)
+    return Outcome(theta, {**model_details, **source_details, **details}, std)
+
+
+# --- The queries ---
+
+
+@dataclass(frozen=True, eq=False)
+class QueryState:
+    """What is known so far: public text, and noisy answers to earlier queries. Nothing private.
+
+    Attributes:
+        design: What is measured; its mixture of public sources may have been updated by the histogram.
+        noise: The noise of the whole budget.
+        plan: How counts are clipped; None until the histogram has chosen it.
+        share_left: Share of the budget (of 1/σ²) that is left.
+        clipped_mass: The noisy answer about the text that clipping removes, where it was asked.
+        groups: Noisy counts by order, of all people and then of each segment.
+        details: What the card says.
+    """
+
+    design: "Design"
+    noise: GaussianNoise
+    plan: ClippingPlan | None
+    share_left: float = 1.0
+    clipped_mass: ClippedMass | None = None
+    groups: list[list[NoisyCounts]] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """One question about private counts.
+
+    Attributes:
+        share: Its share of the budget (of 1/σ²).
+        exact_sum: Returns integers that one user moves by at most B = UNITS in L2, by public coordinates.
+        decode: Takes the noisy integers and their noise multiplier, and returns what is known then.
+    """
+
+    share: float
+    exact_sum: Callable[[PrivateCounts], Integers]
+    decode: Callable[[Integers, float], QueryState]
+
+
+def norm_histogram_query(state: QueryState) -> Query | None:
+    """Ask how much users write, like which source, and who begins with which words; chooses the clipping plan.
+
+    It is not asked where a clip norm was given.
+    """
+    design = state.design
+    if state.plan is not None:
+        return None
+
+    def decode(noisy: Integers, multiplier: float) -> QueryState:
+        users, totals, sources, first_words = design.histogram.split(noisy.astype(np.float64))
+        noise_std = multiplier * UNITS / USER_UNITS
+        histogram = NormHistogram.from_noisy(users, totals, design.histogram.largest, noise_std)
+        weights = likely_weights(sources, multiplier * UNITS / SOURCE_UNITS, design.parts[-1])
+        updated = design if weights is None else design.with_source_weights(weights)
+        plan = choose_clipping(
+            histogram,
+            updated.parts[-1],
+            state.noise.multiplier * updated.noise_inflation,
+            FirstWords(first_words, multiplier * UNITS / FIRST_WORD_UNITS, design.histogram.groups),
+        )
+        details = {
+            "amount_multiplier": multiplier,
+            "users_noise": noise_std,
+            "norm_edges": NORM_EDGES.tolist(),
+            "noisy_users_by_norm": [round(float(number), 1) for number in users],
+        }
+        return replace(
+            state,
+            design=updated,
+            plan=plan,
+            share_left=state.share_left - HISTOGRAM_SHARE,
+            details={**state.details, **details},
+        )
+
+    return Query(
+        share=HISTOGRAM_SHARE,
+        exact_sum=lambda counts: norm_histogram_sum(counts, design.ngrams, design.histogram),
+        decode=decode,
     )
-    told = {"model": models_told(by_order), "expected_counts": totals}
-    said = {**told, **sources_told(vocabulary.source_names, by_order), **details}
-    return Outcome(theta, said, deviation)
 
 
-def _choose(
-    counts: PrivateCounts, design: "Design", whole: GaussianNoise, chance: Randomness
-) -> tuple[Choice, "Design", dict[str, Any]]:
-    """How to measure, from a noisy look at how much users write, like which source, and who writes how."""
-    sigma, bins = whole.part(AMOUNT_SHARE), design.bins
-    exact = amounts(counts, design.ngrams, bins)  # every user within B
-    noisy = chance.noise.discrete_gaussian(exact, scale=sigma * UNITS).astype(np.float64)
-    users, parts, kinds, shares = bins.split(noisy)
-    doubt = sigma * UNITS / USER_UNITS
-    seen = Amounts.from_noisy(users, parts, bins.largest, doubt)
-    first_words = FirstWords(shares, sigma * UNITS / FIRST_WORD_UNITS, bins.groups)
-    said = {"amount_multiplier": sigma, "users_noise": doubt, "norm_edges": NORM_EDGES.tolist()}
-    said["noisy_users_by_norm"] = [round(float(number), 1) for number in users]
-    weights = likely_weights(kinds, sigma * UNITS / KIND_UNITS, design.parts[-1])
-    if weights is not None:
-        design = replace(design, parts=[part.mixed(weights) for part in design.parts])
-    return (
-        best_choice(seen, design.parts[-1], whole.multiplier * design.noisier, first_words),
-        design,
-        said,
+def clipped_mass_query(state: QueryState) -> Query | None:
+    """Ask for the words of the text that clipping removes, where the plan says that they are worth their share."""
+    design = state.design
+    plan = _require_plan(state)
+    if not plan.clipped_mass_share:
+        return None
+    coordinates = design.coordinates(plan)
+    spec = design.clipped_words(plan)
+
+    def decode(noisy: Integers, multiplier: float) -> QueryState:
+        removed = noisy * (spec.clip_norm * spec.shape / UNITS)
+        noise_std = spec.shape * spec.clip_norm * multiplier
+        clipped_mass = ClippedMass(
+            design.clipped_word_index,
+            removed[:-1],
+            noise_std[:-1],
+            float(removed[-1]),
+            float(noise_std[-1]),
+        )
+        return replace(
+            state, clipped_mass=clipped_mass, share_left=state.share_left - plan.clipped_mass_share
+        )
+
+    return Query(
+        share=plan.clipped_mass_share,
+        exact_sum=lambda counts: clipped_mass_sum(
+            counts, coordinates, spec, clip_norm=plan.clip_norm
+        ),
+        decode=decode,
     )
 
 
-def number_of_kinds(vocabulary: Vocabulary) -> int:
-    """As many as sources: which one an n-gram is most frequent in. One source has none."""
-    sources = len(vocabulary.source_names)
-    return sources if sources > 1 else 0
+def counts_query(state: QueryState) -> Query:
+    """Ask for the counts of n-grams, words and totals, with all that is left of the budget."""
+    design = state.design
+    plan = _require_plan(state)
+    coordinates = design.coordinates(plan)
 
+    def decode(noisy: Integers, multiplier: float) -> QueryState:
+        details = {
+            "clip_norm_used": plan.clip_norm,
+            "noise_multiplier": multiplier,
+            "epsilon_slack": state.noise.slack,
+            **state.details,
+        }
+        if state.clipped_mass is not None:
+            details["lost_multiplier"] = state.noise.part(plan.clipped_mass_share)
+            details["lost_norm"] = plan.clipped_mass_norm
+        groups = design.decode_counts(noisy, coordinates, multiplier, plan.clip_norm)
+        groups[0][-1] = replace(groups[0][-1], lost=state.clipped_mass)
+        described = [plan.described(group, design.scales) for group in groups]
+        return replace(state, groups=described, details=details, share_left=0.0)
 
-def number_of_first_words() -> int:
-    """Those of every group of bins."""
-    return (int(GROUPS.max()) + 1) * FIRST_WORD_GROUPS
-
-
-def _lost(
-    counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness
-) -> Lost:
-    """The words of what clipping takes away, noisy."""
-    asked = design.lost_words(choice)
-    total = lost_sum(
-        counts, design.coordinates(choice), asked, clip_norm=choice.clip_norm
-    )  # every user within B
-    noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)
-    found, noise = (
-        noisy * (asked.clip_norm * asked.shape / UNITS),
-        asked.shape * asked.clip_norm * sigma,
+    return Query(
+        share=state.share_left,
+        exact_sum=lambda counts: clipped_sum(counts, coordinates, clip_norm=plan.clip_norm),
+        decode=decode,
     )
-    return Lost(design.asked_words, found[:-1], noise[:-1], float(found[-1]), float(noise[-1]))
+
+
+def _require_plan(state: QueryState) -> ClippingPlan:
+    if state.plan is None:
+        raise AssertionError("the histogram, which chooses the plan, comes first")
+    return state.plan
+
+
+# --- The design: what is measured ---
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What is measured, all of it public: n-grams of every order, words of the longest, and the total of each order."""
+    """What is measured, all of it public: n-grams of every order, words of the longest, and the total of each order.
+
+    Attributes:
+        parts: Public n-grams by order, the longest last.
+    """
 
     parts: list[PublicNgrams]
 
-    @property
-    def noisier(self) -> float:
-        """Noise of all people's n-grams, in units of that of a design without segments."""
-        return 1.0
-
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> "Design":
-        """The design for a vocabulary."""
+    def from_vocabulary(cls, vocabulary: Vocabulary) -> "Design":
+        """Return the design for a vocabulary."""
         return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order])
+
+    def with_source_weights(self, weights: Floats) -> "Design":
+        """Return the same design with other weights of the public sources."""
+        return replace(self, parts=[part.mixed(weights) for part in self.parts])
+
+    @property
+    def noise_inflation(self) -> float:
+        """The noise of all people's n-grams, over that of a design without segments."""
+        return 1.0
 
     @cached_property
     def scales(self) -> list[Floats]:
@@ -288,96 +415,96 @@ class Design:
 
     @cached_property
     def size(self) -> int:
-        """How many n-grams there are."""
+        """The number of n-grams."""
         return sum(public.prior.size for public in self.parts)
 
     @property
-    def first(self) -> int:
-        """Where the longest begin."""
+    def longest_start(self) -> int:
+        """The index of the first n-gram of the longest order."""
         return self.size - self.parts[-1].prior.size
 
     @cached_property
     def words(self) -> Ids:
-        """The coordinate of each word of each n-gram; −1 but for the longest. Unigrams are words already."""
+        """The coordinate of each word of each n-gram; −1 except for the longest. Unigrams are words already."""
         longest = self.parts[-1].words
         if longest.shape[1] == 1:
             return np.zeros((self.size, 0), np.int32)
         words = np.full((self.size, longest.shape[1]), -1, np.int32)
-        words[self.first :] = longest + self.size
+        words[self.longest_start :] = longest + self.size
         return words
 
     @cached_property
     def ngrams(self) -> Coordinates:
-        """N-grams and words: what the norm of a user is, before totals have their weight."""
+        """The coordinates of n-grams and words, by which the histogram computes a user's norm."""
         return Coordinates(np.concatenate(self.scales), self.words)
 
     @cached_property
-    def bins(self) -> Bins:
-        """How users are sorted: only the longest n-grams count as text."""
-        longest, number = self.parts[-1], len(self.parts[-1].sources)
-        kinds, first_words = np.full((2, self.size), -1, np.int32)
-        kinds[self.first :], first_words[self.first :] = (
-            kinds_of(longest),
-            first_word_groups(longest),
-        )
-        largest = largest_amounts(typical(self.parts[-1:], self.scales[-2:-1]))
-        return Bins(
-            NORM_EDGES,
-            largest,
-            kinds,
-            number if number > 1 else 0,
-            GROUPS,
-            first_words,
-            FIRST_WORD_GROUPS,
+    def histogram(self) -> HistogramSpec:
+        """The bins of the norm histogram: only n-grams of the longest order count as text."""
+        longest = self.parts[-1]
+        source_count = len(longest.sources)
+        sources = np.full(self.size, -1, np.int32)
+        sources[self.longest_start :] = dominant_source(longest)
+        first_words = np.full(self.size, -1, np.int32)
+        first_words[self.longest_start :] = first_word_groups(longest)
+        return HistogramSpec(
+            edges=NORM_EDGES,
+            largest=largest_amounts(typical(self.parts[-1:], self.scales[-2:-1])),
+            sources=sources,
+            source_count=source_count if source_count > 1 else 0,
+            groups=NORM_GROUPS,
+            first_words=first_words,
+            first_word_count=FIRST_WORD_GROUPS,
         )
 
-    def coordinates(self, choice: Choice) -> Coordinates:
-        """N-grams, words, and the totals of the orders."""
-        people = [
+    def coordinates(self, plan: ClippingPlan) -> Coordinates:
+        """Return the coordinates of n-grams, words, and the totals of the orders."""
+        typical_users = [
             TypicalUser.of([public.prior], [scale])
             for public, scale in zip(self.parts, self.scales, strict=False)
         ]
-        shape = np.concatenate([*self.scales, choice.total_shapes(people)])
+        shape = np.concatenate([*self.scales, plan.total_shapes(typical_users)])
         sizes = [public.prior.size for public in self.parts]
-        column = np.repeat(np.arange(len(sizes), dtype=np.int32) + shape.size - len(sizes), sizes)
-        return Coordinates(
-            shape, np.ascontiguousarray(np.column_stack([self.words, column]), np.int32)
-        )
+        totals_start = shape.size - len(sizes)
+        totals = np.repeat(np.arange(len(sizes), dtype=np.int32) + totals_start, sizes)
+        words = np.ascontiguousarray(np.column_stack([self.words, totals]), np.int32)
+        return Coordinates(shape, words)
 
     @cached_property
-    def asked_words(self) -> Integers:
-        """The words of the longest that are asked about in what clipping takes away."""
-        return lost_words(self.parts[-1])[0]
+    def clipped_word_index(self) -> Integers:
+        """The words of the longest n-grams that are asked about in the text that clipping removes."""
+        return clipped_words(self.parts[-1])[0]
 
-    def lost_words(self, choice: Choice) -> LostWords:
-        """These words, and the total of what is lost."""
+    def clipped_words(self, plan: ClippingPlan) -> ClippedWordsSpec:
+        """Return the question about the text that clipping removes: its words, and its total at the end."""
         longest = self.parts[-1]
-        which, shape = lost_words(longest)
-        people = TypicalUser.of([longest.per_word(longest.prior)[which]], [shape])
-        total = Choice(choice.lost_norm, choice.lost_norm).total_shape(people)
+        word_index, shape = clipped_words(longest)
+        typical_user = TypicalUser.of([longest.per_word(longest.prior)[word_index]], [shape])
+        norm = plan.clipped_mass_norm
+        total_shape = ClippingPlan(norm, norm).total_shape(typical_user)
         places = np.full(longest.word_total, -1, np.int32)
-        places[which] = np.arange(which.size)
+        places[word_index] = np.arange(word_index.size)
         words = np.full((self.size, longest.words.shape[1] + 1), -1, np.int32)
-        words[self.first :] = np.column_stack(
-            [places[longest.words], np.full(len(longest.words), which.size)]
-        )
-        return LostWords(np.append(shape, total), words, choice.lost_norm)
+        total_column = np.full(len(longest.words), word_index.size)
+        words[self.longest_start :] = np.column_stack([places[longest.words], total_column])
+        return ClippedWordsSpec(np.append(shape, total_shape), words, norm)
 
-    def as_measured(
-        self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float
-    ) -> list[list[Measured]]:
-        """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, for each order; the longest has its words, too."""
+    def decode_counts(
+        self, noisy: Integers, coordinates: Coordinates, multiplier: float, clip_norm: float
+    ) -> list[list[NoisyCounts]]:
+        """Return Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, by order; the longest has words, too."""
         sizes = [public.prior.size for public in self.parts]
         edges = np.cumsum([*sizes, self.scales[-1].size])
-        counts = np.split(noisy * (clip_norm * measured.shape / UNITS), edges)
-        noise = np.split(measured.shape * clip_norm * sigma, edges)
-        (words, totals), (word_noise, total_noise) = counts[-2:], noise[-2:]
-        found = [
-            Measured(count, doubt, float(total), float(total_doubt))
-            for count, doubt, total, total_doubt in zip(
-                counts[:-2], noise[:-2], totals, total_noise, strict=True
+        counts = np.split(noisy * (clip_norm * coordinates.shape / UNITS), edges)
+        noise_std = np.split(coordinates.shape * clip_norm * multiplier, edges)
+        word_counts, order_totals = counts[-2:]
+        word_noise_std, total_noise_std = noise_std[-2:]
+        by_order = [
+            NoisyCounts(counts[order], noise_std[order], float(total), float(total_std))
+            for order, (total, total_std) in enumerate(
+                zip(order_totals, total_noise_std, strict=True)
             )
         ]
-        if words.size:
-            found[-1] = replace(found[-1], word_counts=words, word_noise=word_noise)
-        return [found]
+        if word_counts.size:
+            by_order[-1] = replace(by_order[-1], word_counts=word_counts, word_noise=word_noise_std)
+        return [by_order]

@@ -12,7 +12,7 @@ from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats
 from bayesgram.choices import Sensitivity
 from bayesgram.errors import UsageError, check_int
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
+from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, require_budget
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.clipping import check_max_count, check_max_total, clip
@@ -55,7 +55,7 @@ def posterior_mean(
 
 
 @dataclass(frozen=True)
-class Paper(Mechanism):
+class Paper(CountsMechanism):
     """Algorithm 1: clip, count, weigh, mix with the prior in log space, add noise, softmax.
 
     >>> Paper(max_count=1, max_total=100).name
@@ -93,10 +93,10 @@ class Paper(Mechanism):
                 "sensitivity", repr(self.sensitivity), f"choose one of {', '.join(Sensitivity)}."
             )
 
-    def statistics(self, counts: PrivateCounts, chance: Randomness) -> Statistics:
+    def statistics(self, counts: PrivateCounts, randomness: Randomness) -> Statistics:
         """Return c, N and x̂ of the counts clipped to C and W (Algorithm 1, lines 1–4)."""
         return Statistics(
-            clip(counts, max_count=self.max_count, max_total=self.max_total, key=chance.key)
+            clip(counts, max_count=self.max_count, max_total=self.max_total, key=randomness.key)
         )
 
     def gamma(self, statistics: Statistics) -> float:
@@ -111,26 +111,28 @@ class Paper(Mechanism):
             statistics, centred_log(vocabulary.counts), slope=self.slope, rho=self.rho
         )
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
         """Run the whole of Algorithm 1."""
-        statistics = self.statistics(counts, chance)
-        return Outcome(self.sample(statistics, vocabulary, need(budget, self.name), chance))
+        statistics = self.statistics(counts, randomness)
+        return Outcome(
+            self.sample(statistics, vocabulary, require_budget(budget, self.name), randomness)
+        )
 
     def sample(
-        self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, chance: Randomness
+        self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, randomness: Randomness
     ) -> Floats:
         """Draw h ~ N(μ_ps, σ²I), return θ = softmax(h) (Algorithm 1, from γ on)."""
         mean = self.mean(statistics, vocabulary)
         if self.rho == 0:  # public text alone
             return softmax(mean)
         sigma = classical_sigma(self.gamma(statistics), rho=self.rho, budget=budget)
-        return softmax(chance.noise.gaussian(mean, scale=sigma))
+        return softmax(randomness.noise.gaussian(mean, scale=sigma))
 
 
 class AsPrinted(Paper):

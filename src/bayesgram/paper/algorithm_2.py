@@ -20,7 +20,7 @@ from bayesgram.arguments import check_fields
 from bayesgram.arrays import Bools, Floats
 from bayesgram.choices import ScoreSensitivity
 from bayesgram.errors import Argument, UsageError
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
+from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, require_budget
 from bayesgram.paper.algorithm_1 import Paper, posterior_mean
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -116,7 +116,7 @@ def tune(
     counts: UserCounts,
     vocabulary: Vocabulary,
     epsilon: float,
-    chance: Randomness,
+    randomness: Randomness,
     *,
     paper: Paper,
     grid: Grid,
@@ -129,12 +129,12 @@ def tune(
         counts: Of all users.
         vocabulary: With the public counts of the prior.
         epsilon: The part of the budget that the choice costs.
-        chance: The noise, and the key of the split and of the subsampling.
+        randomness: The noise, and the key of the split and of the subsampling.
         paper: C, W and the kind of sensitivity; its S and ρ are ignored.
         grid: The candidates.
     """
-    clipped = clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=chance.key)
-    is_scoring = scoring_users(counts, key=chance.key)
+    clipped = clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=randomness.key)
+    is_scoring = scoring_users(counts, key=randomness.key)
     scoring = clipped.select(is_scoring)
     others = Statistics(clipped.select(~is_scoring))
     prior_logs = centred_log(vocabulary.counts)
@@ -152,13 +152,13 @@ def tune(
         by_scoring_user = largest_user_score(scoring, mu_ps, grid.score_sensitivity)
         sensitivities.append(max(by_other_user, by_scoring_user))
     scale = 2 * max(sensitivities) / epsilon
-    noisy_scores = chance.noise.laplace(np.array(scores), scale=scale)
+    noisy_scores = randomness.noise.laplace(np.array(scores), scale=scale)
     slope, rho = candidates[int(np.argmin(noisy_scores))]
     return TuningResult(replace(paper, slope=slope, rho=rho), others)
 
 
 @dataclass(frozen=True)
-class TunedPaper(Mechanism):
+class TunedPaper(CountsMechanism):
     """Algorithm 2 end to end: ε/3 chooses (S, ρ), 2ε/3 releases.
 
     ε adds up (basic composition, errata E9).
@@ -192,22 +192,27 @@ class TunedPaper(Mechanism):
         require_in_memory(counts, Argument("mechanism", self.name))
         super().check_inputs(counts, vocabulary)
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
         """Choose on the scoring users, release from the others."""
         user_counts = require_in_memory(counts, Argument("mechanism", self.name))
-        total_budget = need(budget, self.name)
+        total_budget = require_budget(budget, self.name)
         for_release, for_tuning = total_budget.split(RELEASE_SHARE, TUNING_SHARE)
         tuned = tune(
-            user_counts, vocabulary, for_tuning.epsilon, chance, paper=self.paper, grid=self.grid
+            user_counts,
+            vocabulary,
+            for_tuning.epsilon,
+            randomness,
+            paper=self.paper,
+            grid=self.grid,
         )
         release_budget = Budget(for_release.epsilon, total_budget.delta)
-        theta = tuned.paper.sample(tuned.others, vocabulary, release_budget, chance)
+        theta = tuned.paper.sample(tuned.others, vocabulary, release_budget, randomness)
         details = {
             "slope": tuned.paper.slope,
             "rho": tuned.paper.rho,

@@ -11,7 +11,7 @@ from functools import partial
 
 from bayesgram.audit.attacks import NoisyCounts, win_rates
 from bayesgram.charts import Drawing, Series, format_number, format_thousands
-from bayesgram.mechanisms.base import Mechanism, Randomness
+from bayesgram.mechanisms.base import CountsMechanism, Randomness
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import AsPrinted, Paper, paper_bounds
@@ -485,7 +485,7 @@ def figure_6_rows(run: ExperimentRun) -> list[ResultRow]:
         best = run.make_bench(data).run([TUNED_AT_EPSILON], [Method.PAPER_BEST])[0]
     slope = best.slope or 0.0
     rho = best.rho or 0.0
-    attacked: list[tuple[Method, Mechanism]] = [
+    attacked: list[tuple[Method, CountsMechanism]] = [
         (Method.AS_PRINTED, AsPrinted(max_count, max_total, slope, rho)),
         (Method.COROLLARY, Paper(max_count, max_total, slope, rho)),
         (Method.LAPLACE, Laplace(max_total)),
@@ -500,14 +500,14 @@ def figure_6_rows(run: ExperimentRun) -> list[ResultRow]:
 
 def _posterior_clip_norm(run: ExperimentRun, data: ExperimentData) -> float:
     """Return the Λ that the posterior mechanism chooses at ε = 0.1."""
-    chance = Randomness.make(run.seeds[0])
+    randomness = Randomness.from_seed(run.seeds[0])
     budget = Budget(TUNED_AT_EPSILON, run.delta)
-    _, details = Posterior().measure(data.counts, data.vocabulary, budget, chance)
+    _, details = Posterior().measure(data.counts, data.vocabulary, budget, randomness)
     return float(details["clip_norm_used"])
 
 
 def _attack_rows(
-    run: ExperimentRun, data: ExperimentData, method: Method, mechanism: Mechanism
+    run: ExperimentRun, data: ExperimentData, method: Method, mechanism: CountsMechanism
 ) -> Iterator[ResultRow]:
     """Yield the result of the attack at each ε."""
     epsilons = run.choose_grid(ATTACKED_EPSILONS, QUICK_ATTACKED_EPSILONS)

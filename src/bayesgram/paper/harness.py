@@ -355,7 +355,7 @@ class ExactSums:
     @property
     def key(self) -> int:
         """The key of the subsample to W."""
-        return Randomness.make(self.seeds[0]).key
+        return Randomness.from_seed(self.seeds[0]).key
 
     def laplace_totals(self, max_total: int) -> Integers:
         """Return the totals of counts clipped to W."""
@@ -379,7 +379,7 @@ class ExactSums:
         clipped = self._clip()
         splits = {}
         for seed in self.seeds:
-            scoring = scoring_users(self.counts, key=Randomness.make(seed).key)
+            scoring = scoring_users(self.counts, key=Randomness.from_seed(seed).key)
             splits[seed] = HeldOutSplit.from_clipped(clipped, scoring)
         return splits
 
@@ -553,14 +553,14 @@ class MechanismBench:
 
     def _laplace(self, method: Method, epsilon: float, seed: int, max_total: int) -> ResultRow:
         mechanism = (Laplace if method == Method.LAPLACE else LaplacePublic)(max_total)
-        noise = Randomness.make(seed).noise
+        noise = Randomness.from_seed(seed).noise
         totals = self.sums.laplace_totals(max_total)
         theta = mechanism.sample(totals, self.data.vocabulary, Budget(epsilon), noise)
         return self._row(method, theta, epsilon=epsilon, delta=0.0, seed=seed, max_total=max_total)
 
     def _paper(self, epsilon: float, seed: int, slope: float, rho: float) -> ResultRow:
         """Measure Algorithm 1 at one (S, ρ)."""
-        noise = Randomness.make(seed).noise
+        noise = Randomness.from_seed(seed).noise
         prior_logs = centred_log(self.data.vocabulary.counts)
         budget = Budget(epsilon, self.delta)
         theta = self.sums.weighted.sample(prior_logs, budget, noise, slope=slope, rho=rho)
@@ -569,7 +569,7 @@ class MechanismBench:
     def _tuned_paper(self, epsilon: float, seed: int) -> ResultRow:
         """Measure Algorithm 2 end to end."""
         split = self.sums.held_out_splits[seed]
-        noise = Randomness.make(seed).noise
+        noise = Randomness.from_seed(seed).noise
         prior_logs = centred_log(self.data.vocabulary.counts)
         for_release, for_tuning = Budget(epsilon, self.delta).split(RELEASE_SHARE, TUNING_SHARE)
         slope, rho = split.choose_settings(prior_logs, for_tuning.epsilon, noise)
@@ -595,11 +595,11 @@ class MechanismBench:
 
     def _posterior(self, epsilon: float, seed: int) -> ResultRow:
         """Measure `Posterior` itself; the counts remember its exact sums."""
-        outcome = Posterior().distribution(
+        outcome = Posterior().estimate(
             self.sums.counts,
             self.data.vocabulary,
             Budget(epsilon, self.delta),
-            Randomness.make(seed),
+            Randomness.from_seed(seed),
         )
         return self._row(
             Method.POSTERIOR,

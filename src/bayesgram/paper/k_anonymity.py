@@ -10,14 +10,14 @@ import numpy as np
 
 from bayesgram.choices import Suppressed
 from bayesgram.errors import UsageError, check_int
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness
+from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
 
 
 @dataclass(frozen=True)
-class KAnonymity(Mechanism):
+class KAnonymity(CountsMechanism):
     """Exact counts of n-grams with at least K users.
 
     >>> KAnonymity(k=50).guarantee.name
@@ -30,7 +30,7 @@ class KAnonymity(Mechanism):
         "no noise: exact counts of n-grams of at least K users; comparing two such releases can"
         " single a user out."
     )
-    usual_delta: ClassVar[float] = 0.0
+    default_delta: ClassVar[float] = 0.0
 
     k: int = 50  # K: an n-gram of fewer users is suppressed
     suppressed: Suppressed = Suppressed.ADD_ONE  # where the mass of suppressed n-grams goes
@@ -44,12 +44,12 @@ class KAnonymity(Mechanism):
                 "suppressed", repr(self.suppressed), f"choose one of {', '.join(Suppressed)}."
             )
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
         """Return the counts that are shown, and the mass of the others spread.
 

@@ -23,29 +23,29 @@ import numpy as np
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
 from bayesgram.inference.design import (
-    AMOUNT_SHARE,
-    NORM_EDGES,
     NORMS,
-    Amounts,
-    Choice,
+    ClippingPlan,
+    NormHistogram,
     TypicalUser,
-    best_choice,
+    choose_clipping,
     clipping_cost,
+    coordinate_count,
     distortion_of,
     largest_amounts,
     shapes,
     typical,
 )
 from bayesgram.inference.model import infer
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
+from bayesgram.privacy.constants import HISTOGRAM_SHARE, NORM_EDGES, UNITS, USER_UNITS
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.intervals import accuracy_share
 
 WORD_SHARE = 0.4  # of the variance of d belongs to words: what pooling found on Reddit posts against Wikipedia
 FACTOR = 2.0  # within which a probability is called known
-GROUPS = 400  # of users who write the same amount
+NORM_GROUPS = 400  # of users who write the same amount
 RANGES = {
     "users": (100.0, 1e10),
     "ngrams_a_user": (0.1, 1e6),
@@ -95,13 +95,13 @@ def simulate(
     public, scales = parts[-1], shapes(parts)
     rng = np.random.default_rng(seed)  # a plan hides nobody: there is nobody in it
     private = made_up(public, assumed.difference, rng=rng)
-    amounts = _amounts(assumed)
+    amounts = _norm_histogram_sum(assumed)
     norms = _someone(parts, private, scales).norm(
         np.maximum(amounts, 1)
     )  # whoever writes, writes one
     people = _people(parts, scales, norms, amounts, assumed.users)
     choice = _choice(parts, scales, people, multiplier, rng)
-    sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
+    sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - choice.clipped_mass_share)
     kept = float((amounts * np.minimum(1, choice.clip_norm / norms)).mean()) / assumed.ngrams_a_user
     written = rng.poisson(assumed.users * assumed.ngrams_a_user * private).astype(np.float64)
     written[0] += written.sum() == 0
@@ -109,8 +109,8 @@ def simulate(
     measured = _measured(
         written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng
     )
-    if choice.seen is not None:
-        measured = replace(measured, clipping=choice.seen.clipping(choice.clip_norm))
+    if choice.norm_histogram is not None:
+        measured = replace(measured, clipping=choice.norm_histogram.clipping(choice.clip_norm))
     found = infer(measured, public)
     noise, public_kl = _kl(written, found.theta), _kl(written, public.prior)
     shown = max(1 - noise / max(public_kl, 1e-9), 0.0)  # what noise hides is not distorted
@@ -137,11 +137,13 @@ def made_up(public: PublicNgrams, difference: float, *, rng: np.random.Generator
     return private
 
 
-def _amounts(assumed: Assumed) -> Floats:
+def _norm_histogram_sum(assumed: Assumed) -> Floats:
     """How many n-grams the users of each group write: equal groups, log-normal, with the mean that is assumed."""
     from scipy.special import ndtri  # noqa: PLC0415 - 0.1 s
 
-    amounts: Floats = np.exp(assumed.unevenness * ndtri((np.arange(GROUPS) + 0.5) / GROUPS))
+    amounts: Floats = np.exp(
+        assumed.unevenness * ndtri((np.arange(NORM_GROUPS) + 0.5) / NORM_GROUPS)
+    )
     amounts *= assumed.ngrams_a_user / float(amounts.mean())
     return amounts
 
@@ -160,13 +162,13 @@ def _people(
     norms: Floats,
     amounts: Floats,
     users: float,
-) -> Amounts:
+) -> NormHistogram:
     """How much they write, by their norm, as far as it counts."""
     largest, bins = _largest(parts, scales), np.searchsorted(NORM_EDGES, norms, side="right")
     number, written = np.zeros(NORMS.size), np.zeros(NORMS.size)
     np.add.at(number, bins, users / norms.size)
     np.add.at(written, bins, np.minimum(amounts, largest[bins]) * (users / norms.size))
-    return Amounts(number, written)
+    return NormHistogram(number, written)
 
 
 def _largest(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Floats:
@@ -176,17 +178,17 @@ def _largest(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Floats:
 def _choice(
     parts: Sequence[PublicNgrams],
     scales: Sequence[Floats],
-    people: Amounts,
+    people: NormHistogram,
     multiplier: float,
     rng: np.random.Generator,
-) -> Choice:
+) -> ClippingPlan:
     """Λ and the rest as the mechanism would choose them: from noisy amounts of people whose manner is as usual."""
     largest = _largest(parts, scales)
-    noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.48  # USER_UNITS/UNITS
+    noise = multiplier / math.sqrt(HISTOGRAM_SHARE) * UNITS / USER_UNITS
     noisy = people.users + noise * rng.standard_normal(NORMS.size)
     noisy_written = people.written / largest + 0.75 * noise * rng.standard_normal(NORMS.size)
-    return best_choice(
-        Amounts.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier
+    return choose_clipping(
+        NormHistogram.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier
     )
 
 
@@ -196,25 +198,24 @@ def _measured(
     scales: Sequence[Any],
     noise: float,
     rng: np.random.Generator,
-) -> Measured:
+) -> NoisyCounts:
     """Counts with noise s·Λ·σ, their total and the words of the n-grams with theirs."""
     shape, word_shape, total_shape = scales
     total = float(counts.sum() + noise * total_shape * rng.standard_normal())
     noisy = counts + noise * shape * rng.standard_normal(counts.size)
     if not word_shape.size:
-        return Measured(noisy, noise * shape, total, noise * total_shape)
+        return NoisyCounts(noisy, noise * shape, total, noise * total_shape)
     words = public.per_word(counts) + noise * word_shape * rng.standard_normal(word_shape.size)
-    return Measured(noisy, noise * shape, total, noise * total_shape, words, noise * word_shape)
+    return NoisyCounts(noisy, noise * shape, total, noise * total_shape, words, noise * word_shape)
 
 
 def _kl(counts: Floats, theta: Floats) -> float:
     """KL(p ‖ θ), p = counts, normalised."""
-    seen = counts > 0
-    p = counts[seen] / counts.sum()
-    return float((p * np.log(p / theta[seen])).sum())
+    norm_histogram = counts > 0
+    p = counts[norm_histogram] / counts.sum()
+    return float((p * np.log(p / theta[norm_histogram])).sum())
 
 
-UNITS = 1 << 30  # B, as the mechanism has it; only the slack of δ depends on it
 MOST_NGRAMS = 100_000  # of an order: more take too long to wait for
 MOST_DRAWS = 10
 
@@ -282,10 +283,15 @@ class Planner:
     def noise(self, budget: Budget, size: int) -> GaussianNoise:
         """What a release of this budget adds."""
         parts = self._parts(size)
-        total = sum(part.prior.size for part in parts) + parts[-1].word_total * (
-            parts[-1].words.shape[1] > 1
+        longest = parts[-1]
+        coordinates = coordinate_count(
+            ngrams=sum(part.prior.size for part in parts),
+            orders=len(parts),
+            longest_order=longest.words.shape[1],
+            words=longest.word_total,
+            sources=len(longest.sources),
         )
-        return calibrate_gaussian(budget, coordinates=total + NORM_EDGES.size + 1, units=UNITS)
+        return calibrate_gaussian(budget, coordinates=coordinates, units=UNITS)
 
     @cached_property
     def _parts(self) -> Callable[[int], list[PublicNgrams]]:

@@ -1,14 +1,9 @@
-"""Bound what one user can contribute, in L2.
+"""Bound what one user can contribute: in L2 norm for Gaussian noise, and in counts for Laplace noise.
 
-In:  UserCounts, users × 𝒱.   Out: an exact integer sum of clipped users, for Gaussian noise.
-What is kept of a user is a function of that user alone, so nobody's presence moves anybody else.
-Does not choose the bounds: they are public. Bounds on counts, C and W, are in `private.clip_counts`.
+In:  counts per user, users × 𝒱.   Out: exact integer sums of clipped users, or clipped counts.
 
-Bound what one user can contribute, in counts: C of each n-gram and W in all.
-
-In:  UserCounts, users × 𝒱.   Out: Clipped counts (Algorithm 1, lines 1–3; §4.3), in memory or whenever they are asked.
-What is kept of a user is a function of that user alone (and of a key), so nobody's presence moves anybody else.
-Does not choose the bounds: they are public. Bounds on the L2 norm are in `private.clip`.
+What is kept of a user is a function of that user alone (and of a key), so that nobody's presence moves anybody else.
+The bounds are public; this module does not choose them, and adds no noise.
 """
 
 import math
@@ -23,6 +18,7 @@ import pyarrow as pa
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.errors import UsageError, check_int
 from bayesgram.kernels import inlined, kernel, longest_row, mix
+from bayesgram.privacy.constants import UNITS
 from bayesgram.private.counts import (
     MAX_COUNT,
     AggregateCounts,
@@ -35,26 +31,31 @@ from bayesgram.private.counts import (
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 
-LARGEST_SHAPE = (
-    1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
-)
-UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
+# The largest shape, and one over the smallest. Counts are below 2³¹, so the squares of counts over a shape add up to
+# far less than the largest float.
+LARGEST_SHAPE = 1e30
+
+# --- Clipping in L2: sums for Gaussian noise ---
 
 
-def check_clip_norm(value: float) -> float:
-    """Λ, if it is one."""
-    if not (math.isfinite(value) and 1e-6 <= value <= 1e9):
+def check_clip_norm(clip_norm: float) -> float:
+    """Return `clip_norm` unchanged.
+
+    Raises:
+        UsageError: If it is not between 1e-6 and 1e9.
+    """
+    if not (math.isfinite(clip_norm) and 1e-6 <= clip_norm <= 1e9):
         raise UsageError.for_argument(
             "clip_norm",
-            value,
+            clip_norm,
             "give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one "
             "if it is left out.",
         )
-    return float(value)
+    return float(clip_norm)
 
 
 def check_shape(shape: Floats) -> None:
-    """Refuse a shape by which counts leave what a float can hold."""
+    """Refuse a shape over which squares of counts would overflow a float."""
     if not ((shape >= 1 / LARGEST_SHAPE) & (shape <= LARGEST_SHAPE)).all():  # NaN is neither
         raise UsageError(
             f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g}; squares of counts"
@@ -64,109 +65,138 @@ def check_shape(shape: Floats) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """What is measured of a user: counts of n-grams and, after them, of the words they are made of, over a shape.
+    """The vector that a user contributes: counts of n-grams and, after them, of their words, over a shape.
 
-    All public. `words` is V × 0 where words are not measured, and −1 where those of an n-gram are not.
+    All of it is public.
+
+    Attributes:
+        shape: s > 0 for every coordinate, n-grams first. The noise of a coordinate is proportional to it.
+        words: V × n, the coordinate of each word of each n-gram; −1 where it has none, V × 0 where words are not
+            measured at all.
     """
 
-    shape: (
-        Floats  # s > 0, for n-grams and then words: the noise of a coordinate is proportional to it
-    )
-    words: Ids  # V × n: the coordinate of each word of each n-gram
+    shape: Floats
+    words: Ids
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
 
     @property
-    def content(self) -> tuple[bytes, bytes]:
-        """Both arrays, to tell one set of coordinates from another."""
+    def cache_key(self) -> tuple[bytes, bytes]:
+        """The contents of both arrays, which identify the coordinates."""
         return self.shape.tobytes(), self.words.tobytes()
 
 
-def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: float) -> Integers:
-    """Σ over users of z, where z = counts/shape, clipped to the L2 norm Λ, in units of Λ/B, truncated toward zero.
+def clipped_sum(counts: PrivateCounts, coordinates: Coordinates, *, clip_norm: float) -> Integers:
+    """Return Σ z over users, with z = counts/shape clipped to the L2 norm Λ, in units of Λ/B, rounded toward zero.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+
+    Args:
+        counts: Private counts.
+        coordinates: The vector that a user contributes.
+        clip_norm: Λ.
     """
-    summed = partial(_clipped_rows, measured=measured, clip_norm=check_clip_norm(clip_norm))
+    measure = partial(
+        _clipped_sum_of_rows, coordinates=coordinates, clip_norm=check_clip_norm(clip_norm)
+    )
     return counts.cached_sum(
-        ("sum", clip_norm, *measured.content), lambda: counts.aggregate(summed)
+        ("sum", clip_norm, *coordinates.cache_key), lambda: counts.aggregate(measure)
     )
 
 
 @dataclass(frozen=True, eq=False)
-class LostWords:
-    """What is measured of the text that clipping takes away: counts of words over a shape. All public."""
+class ClippedWordsSpec:
+    """What is asked about the text that clipping removes: counts of words over a shape. All of it is public.
 
-    shape: Floats  # s > 0, of each word
-    words: Ids  # V × n: the coordinate of each word of each n-gram, or −1
-    clip_norm: float  # of these words
+    Attributes:
+        shape: s > 0 for every word.
+        words: V × n, the coordinate of each word of each n-gram; −1 where it has none.
+        clip_norm: The clip norm of these words.
+    """
+
+    shape: Floats
+    words: Ids
+    clip_norm: float
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
         check_clip_norm(self.clip_norm)
 
     @property
-    def content(self) -> tuple[bytes, bytes, float]:
-        """All of it, to tell one from another."""
+    def cache_key(self) -> tuple[bytes, bytes, float]:
+        """The contents, which identify the question."""
         return self.shape.tobytes(), self.words.tobytes(), self.clip_norm
 
 
-def lost_sum(
-    counts: PrivateCounts, measured: Coordinates, lost: LostWords, *, clip_norm: float
+def clipped_mass_sum(
+    counts: PrivateCounts, coordinates: Coordinates, spec: ClippedWordsSpec, *, clip_norm: float
 ) -> Integers:
-    """Σ over users of the words that `clipped_sum` takes from them: 1 − Λ/norm of each, clipped to a norm of its own.
+    """Return Σ over users of the words that `clipped_sum` removes: 1 − Λ/norm of each, clipped to a norm of its own.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+
+    Args:
+        counts: Private counts.
+        coordinates: The vector that `clipped_sum` clips.
+        spec: The words that are asked about, and their clip norm.
+        clip_norm: Λ of `clipped_sum`.
     """
-    summed = partial(
-        _lost_of_rows, measured=measured, lost=lost, clip_norm=check_clip_norm(clip_norm)
+    measure = partial(
+        _clipped_mass_of_rows,
+        coordinates=coordinates,
+        spec=spec,
+        clip_norm=check_clip_norm(clip_norm),
     )
     return counts.cached_sum(
-        ("lost", clip_norm, *lost.content, *measured.content), lambda: counts.aggregate(summed)
+        ("lost", clip_norm, *spec.cache_key, *coordinates.cache_key),
+        lambda: counts.aggregate(measure),
     )
 
 
-# What travels to the users, who may be on other machines: plain functions, so that it travels as their names.
-def _clipped_rows(rows: UserRows, measured: Coordinates, clip_norm: float) -> Integers:
+# These functions travel to the users, who may be on other machines. They are plain functions, so that they are
+# pickled by name.
+def _clipped_sum_of_rows(rows: UserRows, coordinates: Coordinates, clip_norm: float) -> Integers:
     return _clipped_sum(
-        rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm
+        rows.starts, rows.ngrams, rows.counts, 1 / coordinates.shape, coordinates.words, clip_norm
     )
 
 
-def _lost_of_rows(
-    rows: UserRows, measured: Coordinates, lost: LostWords, clip_norm: float
+def _clipped_mass_of_rows(
+    rows: UserRows, coordinates: Coordinates, spec: ClippedWordsSpec, clip_norm: float
 ) -> Integers:
-    public = (
-        1 / measured.shape,
-        measured.words,
+    return _clipped_mass_sum(
+        rows.starts,
+        rows.ngrams,
+        rows.counts,
+        1 / coordinates.shape,
+        coordinates.words,
         clip_norm,
-        1 / lost.shape,
-        lost.words,
-        lost.clip_norm,
+        1 / spec.shape,
+        spec.words,
+        spec.clip_norm,
     )
-    return _lost_sum(rows.starts, rows.ngrams, rows.counts, *public)
 
 
 @kernel
 def _clipped_sum(
     starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float
 ) -> Integers:
-    """Σ z over users; `weights` are 1/shape. Two passes over each user, and nothing is allocated in them."""
-    total, word_counts = np.zeros(weights.size, np.int64), np.zeros(weights.size, np.int64)
-    longest = longest_row(starts)
-    touched = np.empty(longest * words.shape[1], np.int64)
+    """Return Σ z over users; `weights` are 1/shape. Two passes over each user, which allocate nothing."""
+    total = np.zeros(weights.size, np.int64)
+    word_counts = np.zeros(weights.size, np.int64)
+    touched = np.empty(longest_row(starts) * words.shape[1], np.int64)
     for user in range(starts.size - 1):
-        first, last = starts[user], starts[user + 1]
+        first = starts[user]
+        last = starts[user + 1]
         distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
         squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
             word_counts, touched, distinct, weights
         )
         scale = UNITS / max(math.sqrt(squares), clip_norm)
         length = np.int64(0)
-        for at in range(
-            np.uint64(first), np.uint64(last)
-        ):  # unsigned: no check for places counted from the end
+        # Unsigned indices save the check for places that are counted from the end.
+        for at in range(np.uint64(first), np.uint64(last)):
             place = np.uint64(ngrams[at])
             unit = np.int64(counts[at] * weights[place] * scale)
             total[place] += unit
@@ -177,14 +207,13 @@ def _clipped_sum(
             total[place] += unit
             length += unit * unit
         if length > UNITS * UNITS:
-            _enforce_norm_bound(
+            _correct_rounding(
                 ngrams[first:last],
                 counts[first:last],
                 word_counts,
                 touched[:distinct],
                 weights,
                 scale,
-                length,
                 total,
             )
         for at in range(distinct):
@@ -193,71 +222,46 @@ def _clipped_sum(
 
 
 @kernel
-def _enforce_norm_bound(
-    ngrams: Ids,
-    counts: Ids,
-    word_counts: Integers,
-    touched: Integers,
-    weights: Floats,
-    scale: float,
-    length: np.int64,
-    total: Integers,
-) -> None:
-    """Rounding pushed one user's Σ z² over B²: the largest entries give way until it is not, in integers."""
-    places = np.concatenate((ngrams.astype(np.int64), touched))
-    values = np.concatenate((counts.astype(np.int64), word_counts[touched]))
-    units = (values * weights[places] * scale).astype(np.int64)
-    while length > UNITS * UNITS:
-        largest = np.argmax(units)
-        length -= 2 * units[largest] - 1
-        units[largest] -= 1
-        total[places[largest]] -= 1
-
-
-@kernel
-def _lost_sum(
+def _clipped_mass_sum(
     starts: Integers,
     ngrams: Ids,
     counts: Ids,
     weights: Floats,
     words: Ids,
     clip_norm: float,
-    lost_weights: Floats,
-    lost_words: Ids,
-    lost_norm: float,
+    clipped_weights: Floats,
+    clipped_words: Ids,
+    clipped_norm: float,
 ) -> Integers:
-    """Σ z over users of the words they lose; those within the clip norm lose nothing."""
-    total, word_counts = (
-        np.zeros(lost_weights.size, np.int64),
-        np.zeros(lost_weights.size, np.int64),
-    )
-    their = np.zeros(weights.size, np.int64)
-    longest = longest_row(starts)
-    touched = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
+    """Return Σ z over users of the words that clipping removes; users within the clip norm contribute nothing."""
+    total = np.zeros(clipped_weights.size, np.int64)
+    word_counts = np.zeros(clipped_weights.size, np.int64)
+    norm_word_counts = np.zeros(weights.size, np.int64)
+    touched = np.empty(longest_row(starts) * max(words.shape[1], clipped_words.shape[1]), np.int64)
     for user in range(starts.size - 1):
-        first, last = starts[user], starts[user + 1]
-        norm = norm_of(ngrams, counts, first, last, weights, words, their, touched)
+        first = starts[user]
+        last = starts[user + 1]
+        norm = user_norm(ngrams, counts, first, last, weights, words, norm_word_counts, touched)
         if norm <= clip_norm:
             continue
-        part = 1 - clip_norm / norm
-        distinct = _count_words(ngrams, counts, first, last, lost_words, word_counts, touched)
-        squares = _squares_of_words(word_counts, touched, distinct, lost_weights)
-        scale = UNITS * part / max(part * math.sqrt(squares), lost_norm)
+        removed = 1 - clip_norm / norm
+        distinct = _count_words(ngrams, counts, first, last, clipped_words, word_counts, touched)
+        squares = _squares_of_words(word_counts, touched, distinct, clipped_weights)
+        scale = UNITS * removed / max(removed * math.sqrt(squares), clipped_norm)
         length = np.int64(0)
         for at in range(distinct):
             place = np.uint64(touched[at])
-            unit = np.int64(word_counts[place] * lost_weights[place] * scale)
+            unit = np.int64(word_counts[place] * clipped_weights[place] * scale)
             total[place] += unit
             length += unit * unit
         if length > UNITS * UNITS:
-            _enforce_norm_bound(
+            _correct_rounding(
                 ngrams[:0],
                 counts[:0],
                 word_counts,
                 touched[:distinct],
-                lost_weights,
+                clipped_weights,
                 scale,
-                length,
                 total,
             )
         for at in range(distinct):
@@ -265,8 +269,45 @@ def _lost_sum(
     return total
 
 
+@kernel
+def _correct_rounding(
+    ngrams: Ids,
+    counts: Ids,
+    word_counts: Integers,
+    touched: Integers,
+    weights: Floats,
+    scale: float,
+    total: Integers,
+) -> None:
+    """Replace one user's contribution to `total`, whose Σ z² rounding pushed over B², by one that is within it."""
+    places = np.concatenate((ngrams.astype(np.int64), touched))
+    values = np.concatenate((counts.astype(np.int64), word_counts[touched]))
+    units = (values * weights[places] * scale).astype(np.int64)
+    for at in range(places.size):
+        total[places[at]] -= units[at]
+    enforce_norm_bound(units)
+    for at in range(places.size):
+        total[places[at]] += units[at]
+
+
+@kernel
+def enforce_norm_bound(units: Integers) -> None:
+    """Lower the largest entries one by one until Σ units² ≤ B², in integers.
+
+    Formal guarantee: afterwards the L2 norm of `units` is at most B = UNITS. Floating-point rounding can only have
+    pushed it a little over, so that few entries change.
+    """
+    length = np.int64(0)
+    for unit in units:
+        length += unit * unit
+    while length > UNITS * UNITS:
+        largest = np.argmax(units)
+        length -= 2 * units[largest] - 1
+        units[largest] -= 1
+
+
 @inlined
-def norm_of(
+def user_norm(
     ngrams: Ids,
     counts: Ids,
     first: int,
@@ -276,7 +317,7 @@ def norm_of(
     word_counts: Integers,
     touched: Integers,
 ) -> float:
-    """‖counts/shape‖₂ of a user, words included; leaves `word_counts` as it was."""
+    """Return ‖counts/shape‖₂ of a user, words included; `word_counts` is zeros before and after."""
     distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
     squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
         word_counts, touched, distinct, weights
@@ -296,11 +337,12 @@ def _count_words(
     word_counts: Integers,
     touched: Integers,
 ) -> int:
-    """Count a user's words in `word_counts`, which is zeros before, and list them in `touched`; how many they are.
+    """Count a user's words in `word_counts`, which is zeros before, list them in `touched`, return their number.
 
     A user's n-grams are ascending, so the words come in the same order wherever the user's rows came from.
     """
-    size, order = 0, words.shape[1]
+    size = 0
+    order = words.shape[1]
     for at in range(first, last if order else first):
         for k in range(order):
             word = words[ngrams[at], k]
@@ -315,14 +357,13 @@ def _count_words(
 
 @inlined
 def _squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -> float:
-    """Σ (count·weight)² of a user's n-grams, in order."""
-    even = odd = 0.0  # two sums, which do not wait for one another
+    """Return Σ (count·weight)² of a user's n-grams. Two sums, which do not wait for one another."""
+    even = odd = 0.0
     for at in range(first, last - 1, 2):
-        one, two = np.uint64(at), np.uint64(at + 1)
-        value, other = (
-            counts[one] * weights[np.uint64(ngrams[one])],
-            counts[two] * weights[np.uint64(ngrams[two])],
-        )
+        one = np.uint64(at)
+        two = np.uint64(at + 1)
+        value = counts[one] * weights[np.uint64(ngrams[one])]
+        other = counts[two] * weights[np.uint64(ngrams[two])]
         even += value * value
         odd += other * other
     if (last - first) % 2:
@@ -341,6 +382,8 @@ def _squares_of_words(
         squares += value * value
     return squares
 
+
+# --- Clipping of counts: C of each n-gram and W in all (Algorithm 1, lines 1–3; §4.3 of the paper) ---
 
 MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
 Csr = tuple[Integers, Ids, Ids]

@@ -1,8 +1,10 @@
-"""How much users write, and with which words they begin: the first, small question of `posterior`.
+"""The norm histogram: how much users write, like which source, and with which first words.
 
-In:  users × 𝒱.   Out: an exact integer sum over users, by public bins of their norm.
-What is kept of a user is a function of that user alone, and of bounded norm. Does not choose bins or kinds: they are
-public. Does not add noise.
+It is the first, small query of `posterior`.
+In:  counts per user, users × 𝒱.   Out: an exact integer sum over users, by public bins of their norm.
+
+What a user contributes is a function of that user alone, and of bounded norm. The bins are public; this module does not
+choose them, and adds no noise.
 """
 
 from dataclasses import dataclass
@@ -12,80 +14,95 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.kernels import kernel, longest_row
-from bayesgram.private.clipping import UNITS, Coordinates, norm_of
+from bayesgram.privacy.constants import FIRST_WORD_UNITS, SOURCE_UNITS, TOTAL_UNITS, USER_UNITS
+from bayesgram.private.clipping import Coordinates, user_norm
 from bayesgram.private.counts import PrivateCounts, UserRows
-
-# Of a user, of how much they write, of what kind and with which first words: their squares add up to no more than B².
-USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS = (
-    part * UNITS // 100 for part in (48, 64, 28, 53)
-)
 
 
 @dataclass(frozen=True, eq=False)
-class Bins:
-    """How users are sorted, all of it public: by their norm over edges, and by kinds and first words of n-grams."""
+class HistogramSpec:
+    """How users are sorted into bins. All of it is public.
+
+    Attributes:
+        edges: Edges of the bins of norms.
+        largest: For each bin, the largest number of n-grams that counts of one user.
+        sources: For each n-gram, the public source that it is most frequent in; −1 if it does not count as text.
+        source_count: Number of sources; 0 if they are not asked about.
+        groups: For each bin, the group of bins by which first words are asked about.
+        first_words: For each n-gram that counts, the class of its first word.
+        first_word_count: Number of classes of first words; 0 if they are not asked about.
+    """
 
     edges: Floats
-    largest: Floats  # the most n-grams that count of a user, in each bin
-    kinds: Ids  # of every n-gram; −1: doesn't count as text
-    kind_total: int  # 0: kinds are not asked about
-    groups: Ids  # of every bin: first words are asked by groups of bins
-    first_words: Ids  # of every n-gram that counts
-    first_word_total: int  # 0: first words are not asked about
+    largest: Floats
+    sources: Ids
+    source_count: int
+    groups: Ids
+    first_words: Ids
+    first_word_count: int
 
     @property
-    def content(self) -> tuple[bytes | int, ...]:
-        """All of it, to tell one from another."""
-        arrays = (self.edges, self.largest, self.kinds, self.groups, self.first_words)
-        return *(array.tobytes() for array in arrays), self.kind_total, self.first_word_total
+    def cache_key(self) -> tuple[bytes | int, ...]:
+        """The contents, which identify the histogram."""
+        arrays = (self.edges, self.largest, self.sources, self.groups, self.first_words)
+        return *(array.tobytes() for array in arrays), self.source_count, self.first_word_count
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """How many numbers there are of users, of totals, of kinds and of first words."""
-        return (
-            self.largest.size,
-            self.largest.size,
-            self.kind_total,
-            (self.groups.max() + 1) * self.first_word_total,
-        )
+        """The number of coordinates of users, of totals, of sources and of first words."""
+        first_word_cells = (self.groups.max() + 1) * self.first_word_count
+        return self.largest.size, self.largest.size, self.source_count, first_word_cells
 
-    def split(self, found: Floats) -> list[Floats]:
-        """What was found of users, of totals, of kinds and, by groups of bins, of first words; in users."""
-        units = np.repeat((USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS), self.sizes)
-        users, totals, kinds, first_words = np.split(found / units, np.cumsum(self.sizes)[:-1])
-        return [users, totals, kinds, first_words.reshape(-1, max(self.first_word_total, 1))]
+    def split(self, noisy: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Split a noisy sum into its four parts, each in units of users.
+
+        Returns:
+            Users by bin; totals by bin, over `largest`; users by source; shares of first words, groups × classes.
+        """
+        units = np.repeat((USER_UNITS, TOTAL_UNITS, SOURCE_UNITS, FIRST_WORD_UNITS), self.sizes)
+        users, totals, sources, first_words = np.split(noisy / units, np.cumsum(self.sizes)[:-1])
+        return users, totals, sources, first_words.reshape(-1, max(self.first_word_count, 1))
 
 
-def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integers:
-    """How much users write: by their norm ‖counts/shape‖₂ how many they are, then their totals, kinds and first words.
+def norm_histogram_sum(
+    counts: PrivateCounts, coordinates: Coordinates, spec: HistogramSpec
+) -> Integers:
+    """Return the histogram of users by their norm ‖counts/shape‖₂: their number, totals, sources and first words.
 
-    A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of their n-grams that count over the
-    bin's largest, or all of them beyond it. KIND_UNITS are shared out among the kinds of these n-grams, and
-    FIRST_WORD_UNITS among their first words, in the group of that bin alone.
-    Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
+    A user is in one bin. They contribute USER_UNITS there, and TOTAL_UNITS times the number of their n-grams that count
+    over the bin's largest, or all of TOTAL_UNITS beyond it. SOURCE_UNITS are shared out among the sources of these
+    n-grams, and FIRST_WORD_UNITS among their first words, in the group of that bin alone.
+
+    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """
-    summed = partial(_amounts_of_rows, measured=measured, bins=bins)
+    measure = partial(_norm_histogram_of_rows, coordinates=coordinates, spec=spec)
     return counts.cached_sum(
-        ("amounts", *bins.content, *measured.content), lambda: counts.aggregate(summed)
+        ("amounts", *spec.cache_key, *coordinates.cache_key), lambda: counts.aggregate(measure)
     )
 
 
-def _amounts_of_rows(rows: UserRows, measured: Coordinates, bins: Bins) -> Integers:
-    """What travels to the users, who may be on other machines: a plain function, so that it travels as its name."""
-    public = (
-        1 / measured.shape,
-        measured.words,
-        bins.edges,
-        bins.largest,
-        bins.kinds,
-        bins.kind_total,
+# Travels to the users, who may be on other machines: a plain function, so that it is pickled by name.
+def _norm_histogram_of_rows(
+    rows: UserRows, coordinates: Coordinates, spec: HistogramSpec
+) -> Integers:
+    return _norm_histogram_sum(
+        rows.starts,
+        rows.ngrams,
+        rows.counts,
+        1 / coordinates.shape,
+        coordinates.words,
+        spec.edges,
+        spec.largest,
+        spec.sources,
+        spec.source_count,
+        spec.groups,
+        spec.first_words,
+        spec.first_word_count,
     )
-    first_words = (bins.groups, bins.first_words, bins.first_word_total)
-    return _amounts(rows.starts, rows.ngrams, rows.counts, *public, *first_words)
 
 
 @kernel
-def _amounts(
+def _norm_histogram_sum(
     starts: Integers,
     ngrams: Ids,
     counts: Ids,
@@ -93,41 +110,45 @@ def _amounts(
     words: Ids,
     edges: Floats,
     largest: Floats,
-    kinds: Ids,
-    kind_total: int,
+    sources: Ids,
+    source_count: int,
     groups: Ids,
     first_words: Ids,
-    first_word_total: int,
+    first_word_count: int,
 ) -> Integers:
-    first_kind = 2 * largest.size
-    first_words_at = first_kind + kind_total
-    found = np.zeros(first_words_at + (groups.max() + 1) * first_word_total, np.int64)
+    sources_at = 2 * largest.size
+    first_words_at = sources_at + source_count
+    histogram = np.zeros(first_words_at + (groups.max() + 1) * first_word_count, np.int64)
     word_counts = np.zeros(weights.size, np.int64)
     touched = np.empty(longest_row(starts) * words.shape[1], np.int64)
-    of_kind, of_first_word = np.zeros(kind_total, np.int64), np.zeros(first_word_total, np.int64)
+    by_source = np.zeros(source_count, np.int64)
+    by_first_word = np.zeros(first_word_count, np.int64)
     for user in range(starts.size - 1):
-        norm = norm_of(
+        norm = user_norm(
             ngrams, counts, starts[user], starts[user + 1], weights, words, word_counts, touched
         )
         written = np.int64(0)
-        of_kind[:] = 0
-        of_first_word[:] = 0
+        by_source[:] = 0
+        by_first_word[:] = 0
         for at in range(starts[user], starts[user + 1]):
-            kind, first_word = kinds[ngrams[at]], first_words[ngrams[at]]
-            if kind >= 0:
+            source = sources[ngrams[at]]
+            first_word = first_words[ngrams[at]]
+            if source >= 0:
                 written += counts[at]
-                if kind < kind_total:
-                    of_kind[kind] += counts[at]
-                if 0 <= first_word < first_word_total:
-                    of_first_word[first_word] += counts[at]
+                if source < source_count:
+                    by_source[source] += counts[at]
+                if 0 <= first_word < first_word_count:
+                    by_first_word[first_word] += counts[at]
         place = np.searchsorted(edges, norm, side="right")
-        found[place] += USER_UNITS
-        found[largest.size + place] += np.int64(TOTAL_UNITS * min(written / largest[place], 1.0))
-        for kind in range(kind_total):
-            found[first_kind + kind] += np.int64(KIND_UNITS * (of_kind[kind] / max(written, 1)))
-        at = first_words_at + groups[place] * first_word_total
-        for first_word in range(first_word_total):
-            found[at + first_word] += np.int64(
-                FIRST_WORD_UNITS * (of_first_word[first_word] / max(written, 1))
-            )
-    return found
+        histogram[place] += USER_UNITS
+        histogram[largest.size + place] += np.int64(
+            TOTAL_UNITS * min(written / largest[place], 1.0)
+        )
+        for source in range(source_count):
+            share = by_source[source] / max(written, 1)
+            histogram[sources_at + source] += np.int64(SOURCE_UNITS * share)
+        at = first_words_at + groups[place] * first_word_count
+        for first_word in range(first_word_count):
+            share = by_first_word[first_word] / max(written, 1)
+            histogram[at + first_word] += np.int64(FIRST_WORD_UNITS * share)
+    return histogram
