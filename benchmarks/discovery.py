@@ -28,7 +28,7 @@ from partition_selection import PEERS, CountMinSketch, Lists
 from bayesgram.arrays import Floats, Hashes, Ids, Integers, Singles
 from bayesgram.io import Records, read_records
 from bayesgram.io.atomic import spill_folder
-from bayesgram.io.spill import Chunks, Column
+from bayesgram.io.spill import SpillableChunks, SpillableColumn
 from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import (
     DEFAULT_ROUNDS,
@@ -99,7 +99,7 @@ class People:
         numbers = np.zeros(kept.size, np.int64)
         numbers[some] = np.arange(some.size)
         logs, candidates = weights[some].astype(np.float32), numbers[kept.candidates]
-        users = Chunks(None, columns=2)
+        users = SpillableChunks(None, columns=2)
         users.add([kept.lengths, candidates])
         columns = [in_memory(logs), in_memory(self.windows[some])]
         lists = CandidateLists(users, *columns, self.tokens, scratch=Path())
@@ -114,10 +114,10 @@ class People:
         )
 
 
-def in_memory(values: Singles | Ids) -> Column:
+def in_memory(values: Singles | Ids) -> SpillableColumn:
     """A column that needs no file."""
     width = None if values.ndim == 1 else values.shape[1]
-    column = Column(Path(), values.dtype, width=width, kept_bytes=values.nbytes)
+    column = SpillableColumn(Path(), values.dtype, width=width, kept_bytes=values.nbytes)
     column.add(values)
     return column
 
@@ -184,7 +184,7 @@ def log_probabilities(novelty: Any, rows: Ids, number: int) -> Floats:
     found = [np.zeros(0)]
     for some in np.array_split(rows, len(rows) // 100_000 + 1):
         stream = np.insert(some, order, -1, axis=1).ravel()
-        steps = novelty.likelihood.steps(stream, order)
+        steps = novelty.likelihood.conditional_log_probabilities(stream, order)
         found.append(window_log_probabilities(steps, order)[order - 1 :: order + 1])
     return np.concatenate(found)
 

@@ -72,7 +72,7 @@ def cost(
     """Bits of a character, and perplexity of words and sentence ends."""
     nats, characters, words = 0.0, 0, 0
     for chunk in chunks(texts):
-        data, offsets, _ = model.tokenizer.cut(chunk)
+        data, offsets, _ = model.tokenizer.tokenize(chunk)
         numbers, data, offsets = (
             model.encode_tokens(data, offsets),
             data.copy(),

@@ -31,7 +31,7 @@ def test_no_test_fixes_its_examples_by_hand():
     modules = [
         path
         for path in TESTS.rglob("*.py")
-        if path.name not in {"exploring.py", Path(__file__).name}
+        if path.name not in {"hypothesis_profiles.py", Path(__file__).name}
     ]
     assert len(modules) > 100
     assert not {
@@ -77,7 +77,7 @@ def test_what_is_no_number_of_examples(text, monkeypatch):
 
 PROPERTIES = """
 from hypothesis import given, settings, strategies as st
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 def note(name, value):
     with open(__file__ + "." + name, "a") as file:
@@ -111,7 +111,9 @@ def run_properties(folder, explored):
     """
     folder.mkdir()
     (folder / "test_properties.py").write_text(PROPERTIES)
-    (folder / "conftest.py").write_text("from exploring import load_profile\nload_profile()\n")
+    (folder / "conftest.py").write_text(
+        "from helpers.hypothesis_profiles import load_profile\nload_profile()\n"
+    )
     environment = {**os.environ, "PYTHONPATH": str(TESTS), EXPLORE_VARIABLE: explored}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "."],

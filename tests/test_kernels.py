@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.kernels import AS_PYTHON, eight_bytes, kernel, mix
+from bayesgram.kernels import AS_PYTHON, kernel, mix, read_uint64
 from helpers import kernel_answers
 
 TESTS = Path(__file__).parent
@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent
 
 @kernel
 def _load(data, at):
-    return eight_bytes(data, at)
+    return read_uint64(data, at)
 
 
 @pytest.mark.skipif(AS_PYTHON, reason="there is nothing to compare with")

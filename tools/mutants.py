@@ -30,9 +30,10 @@ FOLDERS = ("src", "tests", "docs", "benchmarks", "tools")
 FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 HEAD = """# Planted bugs
 
-Small privacy bugs, each a patch in `tests/mutants/`. `make mutants` plants them one by one in a copy of the sources
-and runs the tests that should see them; the first that failed is named here. None survives.
-[The promise](promise.md) and [the ledger](ledger.md) name each beside the line of the proof that it would break.
+Small privacy bugs, each a patch in `tests/mutants/`. `make mutants` plants them one by one in a
+copy of the sources and runs the tests that should see them; the first that failed is named
+here. None survives. [The promise](promise.md) and [the ledger](ledger.md) name each beside the
+line of the proof that it would break.
 This page is made by `python tools/mutants.py --page docs/planted-bugs.md`.
 
 | name | what is wrong | killed by |

@@ -1,8 +1,9 @@
-"""Arguments of the wrong type, said in our words: which argument, what it takes, what was given.
+"""Check the types of arguments against type hints, and say in our words what is wrong.
 
-In:  a function with type hints.   Out: the same function, which refuses what its hints exclude.
-Does not look inside a value, nor show it: a list where a table belongs may be somebody's text. What hints can't say
-(ranges, texts of a certain form) is checked where it is used.
+`check_arguments` decorates a public function, and `check_fields` is for dataclasses. A message
+names the parameter, what it takes and the type that was given. It never shows the value: a list where a
+table belongs may be somebody's text. What hints can't say (ranges, texts of a certain form) is
+checked where it is used.
 """
 
 import inspect
@@ -17,26 +18,29 @@ from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_typ
 
 from bayesgram.errors import UsageError
 
-Takes = ParamSpec("Takes")
-Returns = TypeVar("Returns")
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
 
-ONE_OR_MANY = "a list"
-WORDS = {  # for what `bayesgram` has no name for
+# What a message calls types that have no public name.
+TYPE_NAMES = {
     "PrivateCounts": "private counts",
     "SegmentedCounts": "private counts",
     "Mechanism": "a mechanism",
     "PublicText": "a Vocabulary",
+    "PublicDistribution": "a Vocabulary",
     "PublicTable": "a Vocabulary",
 }
-READ = {  # how something is read from a file
+# How an object of a type is read from a file.
+READERS = {
     "PrivateCounts": "load_counts(path)",
     "Ledger": "Ledger.open(path)",
     "PublicText": "Vocabulary.load(path)",
+    "PublicDistribution": "Vocabulary.load(path)",
     "PublicTable": "Vocabulary.load(path)",
 }
 
 
-def check_arguments(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
+def check_arguments(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Refuse arguments of types that the function's hints exclude.
 
     >>> @check_arguments
@@ -49,65 +53,62 @@ def check_arguments(function: Callable[Takes, Returns]) -> Callable[Takes, Retur
     signature = inspect.signature(function)
     kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
 
-    @cache  # when it is first called: all modules are loaded by then
+    @cache  # computed at the first call, when all modules are loaded
     def hints() -> dict[str, Any]:
-        found = get_type_hints(function).items()
         return {
             name: hint
-            for name, hint in found
+            for name, hint in get_type_hints(function).items()
             if kinds.get(name) is not inspect.Parameter.VAR_KEYWORD
         }
 
-    fitting: set[object] = (
-        set()
-    )  # the types of arguments that were looked at and fit: some functions are called often
+    # The types of arguments that were checked and fit: some functions are called often.
+    fitting_types: set[object] = set()
 
     @wraps(function)
-    def call(*args: Takes.args, **kwargs: Takes.kwargs) -> Returns:
-        given = (*map(type, args), *((name, type(value)) for name, value in kwargs.items()))
-        if given not in fitting:
+    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        types_ = (*map(type, args), *((name, type(value)) for name, value in kwargs.items()))
+        if types_ not in fitting_types:
             try:
                 bound = signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise UsageError(f"{function.__name__}: {error}.") from None
             for name, value in bound.items():
-                for each in value if kinds[name] is inspect.Parameter.VAR_POSITIONAL else (value,):
-                    _check({name: each}, hints())
-            fitting.add(given)
+                is_variadic = kinds[name] is inspect.Parameter.VAR_POSITIONAL
+                for item in value if is_variadic else (value,):
+                    _check({name: item}, hints())
+            fitting_types.add(types_)
         return function(*args, **kwargs)
 
     return call
 
 
-def check_fields(made: object) -> None:
-    """The same for the fields of a dataclass, from its `__post_init__`."""
-    _check(vars(made), get_type_hints(type(made)))
+def check_fields(instance: object) -> None:
+    """Do the same for the fields of a dataclass, from its `__post_init__`."""
+    _check(vars(instance), get_type_hints(type(instance)))
 
 
-def _check(given: Mapping[str, object], hints: Mapping[str, Any]) -> None:
-    for name, value in given.items():
+def _check(arguments: Mapping[str, object], hints: Mapping[str, Any]) -> None:
+    for name, value in arguments.items():
         if not _fits(value, hints.get(name, Any)):
-            problem = f"{_article(_kind(value))} was given"
+            hint = hints[name]
             raise UsageError(
-                f"{name}: takes {_wanted(hints[name])}, and {problem}{_next_step(value, hints[name])}."
+                f"{name}: takes {_describe_hint(hint)}, and {_with_article(_type_name(value))} was"
+                f" given{_next_step(value, hint)}."
             )
 
 
 def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any type hint
-    """Whether a value may be of a type; hints that are not understood exclude nothing."""
+    """Return whether a hint allows a value; hints that are not understood exclude nothing."""
     if get_origin(hint) in {Union, types.UnionType}:
-        return any(_fits(value, each) for each in get_args(hint))
+        return any(_fits(value, option) for option in get_args(hint))
     kind = get_origin(hint) or hint
     if kind is float or kind is int:
-        return isinstance(value, Real if kind is float else Integral) and not isinstance(
-            value, bool
-        )
+        number_type = Real if kind is float else Integral
+        return isinstance(value, number_type) and not isinstance(value, bool)
     if kind is Path:
         return isinstance(value, PathLike)
-    if (
-        not isinstance(kind, type) or kind in (object, Any) or issubclass(kind, Enum)
-    ):  # may be given as text
-        return True
+    if not isinstance(kind, type) or kind in (object, Any) or issubclass(kind, Enum):
+        return True  # an enumeration may be given as text
     if issubclass(kind, Mapping) or not issubclass(kind, Iterable) or hint is kind:
         return _is_instance(value, kind)
     return isinstance(value, Iterable) and not isinstance(value, str | bytes)
@@ -120,58 +121,58 @@ def _is_instance(value: object, kind: type) -> bool:
         return not isinstance(value, str | bytes | Real | PathLike)
 
 
-def _wanted(hint: Any) -> str:  # noqa: ANN401 - any type hint
-    """What an argument takes, in words.
+def _describe_hint(hint: Any) -> str:  # noqa: ANN401 - any type hint
+    """Return what an argument takes, in words.
 
-    >>> _wanted(str | Path), _wanted(int | None), _wanted(list[int])
+    >>> _describe_hint(str | Path), _describe_hint(int | None), _describe_hint(list[int])
     ('a str or a Path', 'a whole number or None', 'a list')
     """
     if get_origin(hint) in {Union, types.UnionType}:
-        return " or ".join(dict.fromkeys(_wanted(each) for each in get_args(hint)))
+        return " or ".join(dict.fromkeys(map(_describe_hint, get_args(hint))))
     kind = get_origin(hint) or hint
     if kind is types.NoneType:
         return "None"
     if kind in (int, float):
         return "a whole number" if kind is int else "a number"
     if kind is not hint and not issubclass(kind, Mapping):
-        return ONE_OR_MANY
-    if kind.__name__ in WORDS:
-        return WORDS[kind.__name__]
-    return _article("dict" if issubclass(kind, Mapping) else kind.__name__)
+        return "a list"
+    if kind.__name__ in TYPE_NAMES:
+        return TYPE_NAMES[kind.__name__]
+    return _with_article("dict" if issubclass(kind, Mapping) else kind.__name__)
 
 
 def _next_step(value: object, hint: Any) -> str:  # noqa: ANN401 - any type hint
-    """What to write instead, where that is plain: an object in place of its class, or of the path of its file.
+    """Return what to write instead, where that is plain.
+
+    It is an object in place of its class, or of the path of its file.
 
     >>> from bayesgram.releases.release import Release
     >>> _next_step("out", Release)
     '; read it with Release.load(path)'
     """
-    kinds = [each for each in (get_args(hint) or (hint,)) if isinstance(each, type)]
+    kinds = [kind for kind in (get_args(hint) or (hint,)) if isinstance(kind, type)]
     if isinstance(value, type):
         return f"; make one with {value.__name__}()"
     if not isinstance(value, str | PathLike):
         return ""
     if any(kind.__name__ == "Mechanism" for kind in kinds):
         return "; give one such as Posterior()"
-    found = (
-        READ.get(kind.__name__, f"{kind.__name__}.load(path)" if hasattr(kind, "load") else "")
+    readers = (
+        READERS.get(kind.__name__, f"{kind.__name__}.load(path)" if hasattr(kind, "load") else "")
         for kind in kinds
     )
-    reader = next(filter(None, found), "")
+    reader = next(filter(None, readers), "")
     return f"; read it with {reader}" if reader else ""
 
 
-def _kind(value: object) -> str:
-    """The name of a value's type, or of the class that was given in place of an object."""
+def _type_name(value: object) -> str:
+    """Return the name of a value's type, or of the class that was given in place of an object."""
     return f"class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
-def _article(name: str) -> str:
+def _with_article(name: str) -> str:
     if name == "NoneType":
         return "None"
-    return (
-        f"the {name}"
-        if name.startswith("class ")
-        else f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
-    )
+    if name.startswith("class "):
+        return f"the {name}"
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"

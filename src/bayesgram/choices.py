@@ -1,31 +1,30 @@
-"""The names of the tokenizers, on their own: the command line needs them before anything heavy is loaded.
+"""The values that a person chooses from by name: tokenizers, mechanisms, attacks, engines.
 
-Names that a person chooses from, on their own: the command line needs them before anything heavy is loaded.
-
-Names of attacks, on their own: the command line needs them before anything heavy is loaded.
-
-The engines by name, for the command line.
+They stand in a module of their own, which imports nothing heavy: the command line lists them in
+its help and checks them before it loads NumPy, Arrow or Numba. What a value means is defined where
+it is used.
 """
 
 from enum import StrEnum
 
 
 class TokenizerKind(StrEnum):
-    """How text is cut."""
+    """How text is cut into tokens (docs/text.md)."""
 
     WORDS = "words"
-    MESSAGES = "messages"
+    MESSAGES = "messages"  # words, emoji and emoticons
     WHITESPACE = "whitespace"
     CHARACTERS = "characters"
-    FILE = "file"  # a tokenizer.json, named by its hash
+    FILE = "file"  # a Hugging Face tokenizer.json, known by the hash of its content
 
 
-NAMED = tuple(kind for kind in TokenizerKind if kind is not TokenizerKind.FILE)
+# The kinds that are chosen by their name alone; a file is chosen as FILE_PREFIX and its path.
+NAMED_TOKENIZERS = tuple(kind for kind in TokenizerKind if kind is not TokenizerKind.FILE)
 FILE_PREFIX = "file:"
 
 
 class MechanismName(StrEnum):
-    """The doors."""
+    """The mechanisms that make a release."""
 
     POSTERIOR = "posterior"
     PAPER = "paper"
@@ -36,28 +35,28 @@ class MechanismName(StrEnum):
 
 
 class Sensitivity(StrEnum):
-    """How the paper's γ is found: leaving out each user, or Claim 1."""
+    """How the paper's γ is computed."""
 
-    EXACT = "exact"
-    BOUND = "bound"
+    EXACT = "exact"  # by leaving out each user
+    BOUND = "bound"  # by Claim 1
 
 
 class ScoreSensitivity(StrEnum):
-    """Which bound on |Δq| sets the noise of Algorithm 2's scores: Claim 3's, or the true one (errata E8, E14)."""
+    """Which bound on |Δq| sets the noise of Algorithm 2's scores (errata E8, E14)."""
 
-    PUBLISHED = "published"
-    CORRECTED = "corrected"
+    PUBLISHED = "published"  # Claim 3's
+    CORRECTED = "corrected"  # the true one
 
 
 class Suppressed(StrEnum):
-    """Where the mass of n-grams suppressed by k-anonymity goes; the paper doesn't say."""
+    """Where the mass of n-grams goes that k-anonymity suppresses; the paper doesn't say."""
 
     ADD_ONE = "add-one"
     PUBLIC = "public"
 
 
 class Attack(StrEnum):
-    """The ways to attack a mechanism."""
+    """The attacks that an audit can run on a mechanism."""
 
     LIKELIHOOD_RATIO = "likelihood-ratio"
     SCALE = "scale"
@@ -71,5 +70,5 @@ class Attack(StrEnum):
 class EngineName(StrEnum):
     """Where the counting runs."""
 
-    LOCAL = "local"
+    LOCAL = "local"  # in this process
     SPARK = "spark"

@@ -1,4 +1,4 @@
-"""All cores of the machine, for kernels that release the GIL."""
+"""Run work on all cores of the machine: threads, for kernels and readers that release the GIL."""
 
 import os
 from collections import deque
@@ -8,15 +8,17 @@ from functools import cache
 from typing import TypeVar, cast
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def parallel_map(
-    function: Callable[[Item], Answer], items: Iterable[Item], *, cores: int = CORES
-) -> list[Answer]:
-    """The answers in order of the items. What runs here must not ask for cores itself: it would wait for ever.
+    function: Callable[[Item], Result], items: Iterable[Item], *, cores: int = CORES
+) -> list[Result]:
+    """Return the results of a function in the order of the items, computed on all cores.
+
+    The function must not call `parallel_map` or `parallel_imap` itself: it would wait for ever.
 
     >>> parallel_map(abs, [-2, 3])
     [2, 3]
@@ -27,16 +29,22 @@ def parallel_map(
 
 
 def parallel_imap(
-    function: Callable[[Item], Answer],
+    function: Callable[[Item], Result],
     items: Iterable[Item],
     *,
     size: Callable[[Item], int],
     max_pending: int,
     cores: int = CORES,
-) -> Iterator[Answer]:
-    """The answers in order of items that come one after the other: some are worked on while the next is fetched.
+) -> Iterator[Result]:
+    """Yield the results of a function in the order of the items, which are fetched meanwhile.
 
-    Those that were fetched, and whose answers were not taken yet, have sizes of up to `max_pending`, and one more item.
+    Args:
+        function: Is called with each item, on any core. It must not ask for cores itself.
+        items: Are fetched one after the other in the calling thread.
+        size: How large an item is, in any unit.
+        max_pending: Items that were fetched, and whose results were not taken yet, have sizes of
+            up to this in total, and one item more.
+        cores: The number of threads.
 
     >>> list(parallel_imap(abs, iter([-2, 3]), size=abs, max_pending=10))
     [2, 3]
@@ -44,36 +52,26 @@ def parallel_imap(
     if cores == 1:
         yield from map(function, items)
         return
-    begun: deque[tuple[int, Future[Answer]]] = deque()
-    taken = 0
+    pending: deque[tuple[int, Future[Result]]] = deque()  # sizes of items, and their results
+    pending_size = 0
     try:
         for item in items:
-            begun.append((size(item), _pool(cores).submit(function, item)))
-            taken += begun[-1][0]
-            while taken > max_pending:
-                yield begun[0][1].result()
-                taken -= begun.popleft()[0]
-        while begun:
-            yield begun[0][1].result()
-            begun.popleft()
+            item_size = size(item)
+            pending.append((item_size, _pool(cores).submit(function, item)))
+            pending_size += item_size
+            while pending_size > max_pending:
+                yield pending[0][1].result()
+                pending_size -= pending.popleft()[0]
+        while pending:
+            yield pending[0][1].result()
+            pending.popleft()
     finally:
-        for _, answer in begun:
-            answer.cancel()
-
-
-@cache
-def _pool(cores: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(cores)
-
-
-if hasattr(
-    os, "register_at_fork"
-):  # threads do not survive a fork: a child would wait for them for ever
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+        for _, result in pending:
+            result.cancel()
 
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items, the next one of which is made while this one is used: for readers, which release the GIL.
+    """Yield the same items; the next one is fetched in a thread while the caller uses this one.
 
     >>> list(read_ahead(iter("abc")))
     ['a', 'b', 'c']
@@ -84,3 +82,13 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
         while (item := following.result()) is not end:
             following = reader.submit(next, items, end)
             yield cast("Item", item)
+
+
+@cache
+def _pool(cores: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores)
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork: a child would wait for them for ever.
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -1,7 +1,6 @@
-"""What a notebook shows of an object, and its rows as a table of a person's choice.
+"""What a notebook shows of an object, and its rows as a table of Arrow, pandas or polars.
 
-In:  facts and rows that may be shown.   Out: HTML without a script; tables of Arrow, pandas, polars.
-Does not decide what may be shown: each class does.
+`html` makes HTML without a script of facts and rows. Each class decides itself what may be shown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,23 +14,23 @@ from bayesgram.errors import UsageError
 
 
 class Tabular:
-    """What has rows."""
+    """Something with rows, which can be had as a table."""
 
     def to_arrow(self) -> pa.Table:
-        """The rows as a table of pyarrow."""
+        """Return the rows as a pyarrow table."""
         raise NotImplementedError
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - of a library that need not be there
-        """The rows as a data frame of pandas."""
-        _library("pandas")
+        """Return the rows as a pandas data frame."""
+        _import_library("pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:  # noqa: ANN401 - of a library that need not be there
-        """The rows as a data frame of polars."""
-        return _library("polars").from_arrow(self.to_arrow())
+        """Return the rows as a polars data frame."""
+        return _import_library("polars").from_arrow(self.to_arrow())
 
 
-def _library(name: str) -> Any:  # noqa: ANN401 - a module
+def _import_library(name: str) -> Any:  # noqa: ANN401 - a module
     try:
         return import_module(name)
     except ImportError:
@@ -46,18 +45,24 @@ def html(
     columns: Sequence[str] = (),
     rows: Sequence[Sequence[str]] = (),
 ) -> str:
-    """A title, facts, and a table if there is one; everything is escaped.
+    """Return HTML of a title, facts, and a table if there is one; everything is escaped.
 
-    >>> html("Fish", [("colour", "<red>")])
-    '<div><b>Fish</b><table><tr><th>colour</th><td style="text-align:left">&lt;red&gt;</td></tr></table></div>'
+    Args:
+        title: The heading.
+        facts: Names and values.
+        columns: The headings of the table's columns; no table without any.
+        rows: The cells of the table.
+
+    >>> html("Fish", [("colour", "<red>")]).partition("<tr>")[2]
+    '<th>colour</th><td style="text-align:left">&lt;red&gt;</td></tr></table></div>'
     """
-    told = "".join(f"<tr>{_cell(name, 'th')}{_cell(value, 'td')}</tr>" for name, value in facts)
+    fact_rows = "".join(
+        f"<tr>{_cell(name, 'th')}{_cell(value, 'td')}</tr>" for name, value in facts
+    )
     head = "".join(_cell(column, "th") for column in columns)
     body = "".join(f"<tr>{''.join(_cell(value, 'td') for value in row)}</tr>" for row in rows)
-    listed = (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if columns else ""
-    )
-    return f"<div><b>{escape(title)}</b><table>{told}</table>{listed}</div>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if columns else ""
+    return f"<div><b>{escape(title)}</b><table>{fact_rows}</table>{table}</div>"
 
 
 def _cell(text: str, kind: str) -> str:

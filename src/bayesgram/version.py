@@ -1,3 +1,3 @@
-"""The version, on its own so that nothing else is imported to read it."""
+"""The version, in a module of its own so that nothing else is imported to read it."""
 
 VERSION = "0.2.0"

@@ -87,7 +87,7 @@ def test_people_who_repeat_themselves_are_no_change(zipf):
     found = fit_rates(pair)
     assert found.sampling_factor > 0.3
     assert discoveries(found).size <= 2
-    alone = np.abs(pair[1].counts - pair[0].counts) / np.hypot(pair[0].noise, pair[1].noise)
+    alone = np.abs(pair[1].counts - pair[0].counts) / np.hypot(pair[0].noise_std, pair[1].noise_std)
     assert (alone > 5).sum() > 50
 
 
@@ -148,7 +148,9 @@ def test_clip_norms_that_differ_make_small_changes_unsure(zipf):
     after[0] *= 1.1
     pair = [week(shares, total=3e7, rng=rng) for shares in (zipf, after / after.sum())]
     assert 0 in discoveries(fit_rates(pair))
-    pair[1] = ReleaseCounts(pair[1].counts, pair[1].noise, pair[1].total, pair[1].most, 16.0)
+    pair[1] = ReleaseCounts(
+        pair[1].counts, pair[1].noise_std, pair[1].total, pair[1].max_user_count, 16.0
+    )
     assert 0 not in discoveries(fit_rates(pair))
 
 

@@ -16,3 +16,4 @@ def test_the_bar_of_the_demo_knows_its_steps(tmp_path):
 
     pipeline.run(tmp_path / "demo", Population(users=300, seed=7), sentences=600, step=step)
     assert len(begun) == pipeline.number_of_steps(300)
+    assert {path.name for path in (tmp_path / "demo").iterdir()} <= set(pipeline.CONTENTS)

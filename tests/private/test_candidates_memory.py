@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from bayesgram.io import read_records
-from bayesgram.io.spill import Column
+from bayesgram.io.spill import SpillableColumn
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.privacy.budget import Budget
@@ -227,7 +227,7 @@ def test_two_windows_with_the_same_hash_stay_two(private, vocabulary, many_block
     assert len(set(here[0])) == len(here[0]) > 1000
 
 
-class Far(Column):
+class Far(SpillableColumn):
     """Numbers its rows as if there had been 2³² before them."""
 
     def __init__(self, *arguments, **options):
@@ -241,7 +241,7 @@ def test_there_may_be_more_candidates_than_32_bits_can_number(
     """None gets another's number, in the table of windows and in users' lists."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            ngram_tables, "with_capacity", lambda slots, _entries: slots
+            ngram_tables, "grow_slots", lambda slots, _entries: slots
         )  # no room for those before
         numbers = ngram_tables.WindowNumbers(2, tokens=100)
         numbers._size = 1 << 32
@@ -250,7 +250,7 @@ def test_there_may_be_more_candidates_than_32_bits_can_number(
     public = PublicTextModel.from_vocabulary(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
         near = candidates_by_user(lists)
-    monkeypatch.setattr(candidates, "Column", Far)
+    monkeypatch.setattr(candidates, "SpillableColumn", Far)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
         assert candidates_by_user(lists) == [[number + (1 << 32) for number in own] for own in near]
 

@@ -46,7 +46,9 @@ def people(rows):
 
 def hashes_of(*rows, salt=1):
     sample = RowSample(salt, least=8, capacity=100)
-    sample.add_rows(*Tokenizer().cut(pa.array([row.encode() for row in rows], pa.large_binary())))
+    sample.add_rows(
+        *Tokenizer().tokenize(pa.array([row.encode() for row in rows], pa.large_binary()))
+    )
     return sample.hashes.tolist()
 
 

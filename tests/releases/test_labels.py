@@ -416,7 +416,7 @@ def test_only_what_was_published_can_be_followed(world, tmp_path):
     )
     assert (
         "ε = 9, δ = 1e-05 (PROVED) for everything one user wrote in these data"
-        in second.card.follows
+        in second.card.chain_sentence
     )
     number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "posterior"})
     lost = replace(second, card=replace(second.card, ledger=ledger.charge_details(number)))

@@ -164,7 +164,7 @@ def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats):
     with spill_folder() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ngrams, "SMALLEST", 2)
         patch.setattr(ngrams, "REPEATS", repeats)
-        spilling = NgramCounter([order], Tokenizer(), scratch=scratch, memory=1)
+        spilling = NgramCounter([order], Tokenizer(), spill_dir=scratch, memory=1)
         for texts in batches:
             whole.add(to_rows(texts))
             spilling.add(to_rows(texts))

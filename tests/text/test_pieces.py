@@ -14,7 +14,7 @@ from bayesgram import LanguageModel, Vocabulary, count
 from bayesgram.cli.app import build_app
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.text import tokenizer
-from bayesgram.text.tokenizer import Tokenizer, escaped, unescaped
+from bayesgram.text.tokenizer import Tokenizer, escape_piece, unescape_piece
 from helpers.commands import bayesgram, check_output
 
 pytestmark = pytest.mark.slow
@@ -37,15 +37,15 @@ def refused(*arguments):
 
 @given(st.text())
 def test_every_piece_comes_back(piece):
-    assert unescaped(escaped(piece)) == piece
-    assert escaped(piece)
-    assert not set(escaped(piece)) & set(" \n\r\t\v\f\0")
+    assert unescape_piece(escape_piece(piece)) == piece
+    assert escape_piece(piece)
+    assert not set(escape_piece(piece)) & set(" \n\r\t\v\f\0")
 
 
 @given(st.text("\\ es<>/n", max_size=5), st.text("\\ es<>/n", max_size=5))
 def test_no_two_pieces_look_alike(one, other):
-    assert (escaped(one) == escaped(other)) == (one == other)
-    assert escaped("<s>") != "<s>"
+    assert (escape_piece(one) == escape_piece(other)) == (one == other)
+    assert escape_piece("<s>") != "<s>"
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,8 @@ def test_lines_are_sentences_and_pieces_are_escaped(files):
         ["fish", "[UNK]", r"a\\"],
     ]
     assert words.sentences("") == words.sentences("\n\n") == []
-    assert words.unfinished("the_red fish\nthe") == ([["the", r"red\sfish"], ["the"]], "")
-    assert words.unfinished("the\n") == ([["the"], []], "")
+    assert words.split_unfinished("the_red fish\nthe") == ([["the", r"red\sfish"], ["the"]], "")
+    assert words.split_unfinished("the\n") == ([["the"], []], "")
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=20), max_size=6))
@@ -89,16 +89,16 @@ def test_rows_are_cut_as_the_library_cuts_their_lines(files, rows):
     plain.encode_special_tokens = True
     cut = Tokenizer.from_file(files / "bpe.json")
     together = [[]]
-    for data, offsets, ends in cut.scan(
+    for data, offsets, ends in cut.tokenize_chunks(
         pa.array([row.encode() for row in rows], pa.large_binary())
     ):
         tokens = [data[a:b].tobytes().decode() for a, b in pairwise(offsets)]
         assert ends[-1] == len(tokens)
         for token in tokens:
             together[-1].append(token) if token else together.append([])
-    lines = [line for row in rows for line in tokenizer._LINES.split(row)]
+    lines = [line for row in rows for line in tokenizer._LINE_BREAK_RUN.split(row)]
     wanted = [
-        [escaped(piece) for piece in plain.encode(line, add_special_tokens=False).tokens]
+        [escape_piece(piece) for piece in plain.encode(line, add_special_tokens=False).tokens]
         for line in lines
     ]
     assert [line for line in together if line] == [line for line in wanted if line]
@@ -116,12 +116,12 @@ def test_its_name_is_its_hash_and_it_travels_whole(files):
     named = Tokenizer.from_name(bpe.name)
     assert named == bpe
     assert pickle.loads(pickle.dumps(bpe)).sentences("red") == bpe.sentences("red")
-    assert named.known_by(bpe).sentences("red") == bpe.sentences("red")
+    assert named.with_definition_of(bpe).sentences("red") == bpe.sentences("red")
     with pytest.raises(
         UsageError,
         match=r"^text is cut by a tokenizer\.json here \(SHA-256 \w{12}…\): say tokenizer=file:PATH",
     ):
-        named.known_by(words).sentences("red")
+        named.with_definition_of(words).sentences("red")
 
 
 def test_counts_and_models_of_pieces(files):
@@ -283,5 +283,5 @@ def test_the_file_says_whether_case_matters(tmp_path, option):
     )
     assert (
         told
-        == "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."
+        == "--tokenizer file: the file itself says whether case matters; leave --keep-case and --lower-case out."
     )

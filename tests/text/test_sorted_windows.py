@@ -51,7 +51,7 @@ def test_what_is_counted(streams, order, at_least, size):
         row: count for row, count in expected.items() if count >= at_least
     }
     hashed = WindowTable(order, tokens=5, cores=1)
-    hashed.add(streams, CountMinSketch.none())
+    hashed.add(streams, CountMinSketch.unbounded())
     assert found.count_reached_by(size) == hashed.count_reached_by(size)
 
 

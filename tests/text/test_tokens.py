@@ -204,7 +204,7 @@ def test_words_stay_the_same_words_when_they_are_cut_again(text, lowercase):
 def cut(tokenizer, rows):
     """The sentences of each row, from the flat arrays that the pipeline sees."""
     found = []
-    for data, offsets, row_ends in tokenizer.scan(rows):
+    for data, offsets, row_ends in tokenizer.tokenize_chunks(rows):
         assert offsets.size == row_ends[-1] + 1
         assert (offsets[0], offsets[-1]) == (0, data.size)
         words = [data[start:end].tobytes().decode() for start, end in pairwise(offsets)]
@@ -231,7 +231,7 @@ def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
     tokenizer = Tokenizer(*case)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokenizer_module, "CHUNK_BYTES", limit)
-        chunks = list(tokenizer.scan(to_rows(texts)))
+        chunks = list(tokenizer.tokenize_chunks(to_rows(texts)))
         found = cut(tokenizer, to_rows(texts))
     assert found == [tokenizer.sentences(text) for text in texts]
     assert sum(row_ends.size for _, _, row_ends in chunks) == len(texts)

@@ -290,7 +290,7 @@ def encode_texts(
     columns: list[list[Ids]] = [[np.zeros(0, np.int32)] for _ in range(4)]
     for number, text in enumerate(texts.values()):
         for rows in text:
-            for data, offsets, _ in model.tokenizer.scan(rows):
+            for data, offsets, _ in model.tokenizer.tokenize_chunks(rows):
                 # Each character has one byte that is no continuation byte.
                 characters = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])
                 stream = model.encode_tokens(data, offsets)

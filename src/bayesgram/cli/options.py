@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from bayesgram.choices import FILE_PREFIX, NAMED, EngineName, TokenizerKind
+from bayesgram.choices import FILE_PREFIX, NAMED_TOKENIZERS, EngineName, TokenizerKind
 from bayesgram.cli import console
 from bayesgram.errors import UsageError
 from bayesgram.privacy.unit import DEFAULT_UNIT
@@ -253,7 +253,7 @@ TokenizerName = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help=f"How text is cut (docs/text.md): {', '.join(NAMED)} or {FILE_PREFIX}PATH, a"
+        help=f"How text is cut (docs/text.md): {', '.join(NAMED_TOKENIZERS)} or {FILE_PREFIX}PATH, a"
         " tokenizer.json.",
         show_default="words",
     ),

@@ -99,6 +99,7 @@ CONTENTS = (
     *SOURCES.values(),
     "messages",
     "vocab.parquet",
+    "vocab.parquet.rows",  # hashes of public rows, which `Vocabulary.save` writes beside it
     "counts",
     "found",
     "releases",
@@ -309,7 +310,7 @@ def _measure_coverage(
         text.add(batch.text)
     covered = []
     for rows, part in vocabulary.by_order:
-        written = text.windows(part.order)
+        written = text.count_windows(part.order)
         listed = counts.totals[rows]
         new = 0
         if vocabulary.origins is not None:

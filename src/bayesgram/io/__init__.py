@@ -1,9 +1,9 @@
-"""Reading tables of text (Parquet, Arrow, JSON lines, CSV, TSV, plain), and writing files whole or not at all.
+"""Read tables of text, and write files whole or not at all.
 
-Does: find the files (`find_sources`), stream them as Arrow batches of bounded size (`read_records`), and
-refuse, or count, the rows that can't be used. No message of the readers holds text or a user id out of a row.
-
-Does not: tokenise, count, or hold more than a few batches in memory.
+Texts come from Parquet, Arrow, JSON lines, CSV, TSV, plain text and tables in memory.
+`find_sources` finds the files, and `read_records` streams them as Arrow batches of bounded size; it
+refuses, or counts, the rows that can't be used. No message holds text or a user id out of a row.
+`atomic` writes outputs, and `spill` keeps on disk what does not fit in memory.
 """
 
 from bayesgram.io.inputs import Source, find_sources, list_unread

@@ -1,7 +1,7 @@
-"""What files of ours have in common: JSON that is an object, tables, and a number that says which format it is.
+"""What files of ours have in common: JSON objects, Parquet tables, and a format number.
 
-Each kind of file has one current format number (docs/versioning.md has the table). A file of any other format is
-refused instead of being misread, and so is a damaged one. Nothing is converted.
+Each kind of file has one current format number (docs/versioning.md has the table). A file of any
+other format is refused instead of being misread, and so is a damaged one. Nothing is converted.
 """
 
 import json
@@ -15,12 +15,20 @@ import pyarrow.parquet as pq
 
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 
-MOST_LEVELS = 20  # of objects in objects: ours have five, and a thousand would end Python's stack
-GET_A_COPY = "Get a copy of it from where it is kept or was published: to make it again would spend budget again."
+# Levels of objects in objects: ours have five, and a thousand would end Python's stack.
+MOST_LEVELS = 20
+GET_A_COPY = (
+    "Get a copy of it from where it is kept or was published: to make it again would spend budget"
+    " again."
+)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object that a file holds; a ValueError if it holds anything else, or text that could not be written again."""
+    """Return the JSON object that a file holds.
+
+    Raises:
+        ValueError: If it holds anything else, or text that could not be written again.
+    """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
@@ -34,20 +42,23 @@ def read_json(path: Path) -> dict[str, Any]:
 def _levels_exceed(value: object, most: int) -> bool:
     level = [value]
     for _ in range(most):
-        held = [
+        children = [
             part.values() if isinstance(part, dict) else part
             for part in level
             if isinstance(part, dict | list)
         ]
-        level = [part for parts in held for part in parts]
+        level = [part for parts in children for part in parts]
     return bool(level)
 
 
 def read_parquet_table(path: Path) -> pa.Table:
-    """The table of a Parquet file; an exception of Arrow's where two columns have the same name.
+    """Return the table of a Parquet file.
 
-    That is what pq.read_table does, which also takes folders like x=1 for columns, and loads pyarrow.dataset and, where
-    it is installed, pandas: 0.3 s.
+    pq.read_table does the same, but also takes folders like x=1 for columns, and loads
+    pyarrow.dataset and, where it is installed, pandas: 0.3 s.
+
+    Raises:
+        pyarrow.ArrowInvalid: If two columns have the same name.
     """
     with pq.ParquetFile(path) as file:
         if len(set(file.schema_arrow.names)) < len(file.schema_arrow):
@@ -57,7 +68,12 @@ def read_parquet_table(path: Path) -> pa.Table:
 
 @contextmanager
 def explain_damage(file: Path, kind: str) -> Iterator[None]:
-    """Say which file of something published can't be what was written, and what to do about it."""
+    """Replace errors in the block by one that says which published file is damaged.
+
+    Args:
+        file: The file that the block reads.
+        kind: What it belongs to: "release", "discovery".
+    """
     try:
         yield
     except UsageError:

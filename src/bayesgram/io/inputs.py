@@ -1,12 +1,11 @@
 """Find what to read: files, folders, glob patterns and tables in memory.
 
-In:  what a person names.   Out: one `Source` for each file or table, in a fixed order.
-Does not open any file: a source says what the ending promises, not what the bytes hold.
+`find_sources` takes what a person names, and gives one `Source` for each file or table, in a fixed
+order. It opens no file: a source says what the ending promises, not what the bytes hold.
 
-Say what a file is that can't be read: by its ending, or by its first bytes where the ending promises something else.
-
-In:  a path, or a `Source` and its first bytes.   Out: nothing, or an error with the next step.
-Does not show content, and does not guess how to read it: a wrong guess would show only in the numbers.
+`check_first_bytes` and `refuse_own_tables` look at content: they refuse a file that is not what its
+ending promises, or that must not be read as text. Messages show no content, and nothing is guessed
+about how to read a file: a wrong guess would show only in the numbers.
 """
 
 import glob
@@ -23,9 +22,8 @@ from bayesgram.errors import BayesgramError, UsageError
 Format: TypeAlias = Literal["parquet", "arrow", "jsonl", "csv", "tsv", "text", "table"]
 Compression: TypeAlias = Literal["gz", "zst", "bz2", "xz"]
 
-
-CARD = "card.json"  # what lies beside the tables of releases and discoveries
-OUR_METADATA = b"bayesgram."  # how the names of our tables' metadata begin
+CARD = "card.json"  # the file beside the tables of releases and discoveries
+OUR_METADATA = b"bayesgram."  # the beginning of the names of our tables' metadata
 
 
 class ArrowTable(Protocol):
@@ -81,57 +79,61 @@ _ADVICE = {
     ".doc": "Save it as plain text.",
     ".pdf": "Save it as plain text.",
 }
-COLUMNS = {"Series", "ChunkedArray", "Index"}  # of polars, pandas and pyarrow
-_NAMES_SHOWN = 5
+_COLUMN_TYPES = {"Series", "ChunkedArray", "Index"}  # single columns of polars, pandas, pyarrow
+_NAMES_SHOWN = 5  # of files, in a message
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file or table to read. `name` is for messages; `size` is in bytes on disk, None for a table."""
+    """One file or table to read."""
 
-    name: str
+    name: str  # for messages
     format: Format
     compression: Compression | None = None
-    size: int | None = None
+    size: int | None = None  # bytes on disk; None for a table
     path: Path | None = None
     table: ArrowTable | LazyTable | None = field(default=None, repr=False, compare=False)
 
 
 def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
-    """List the sources in the order given; a folder or pattern gives its files in sorted order, and logs the rest."""
-    given = cast(
-        "list[Input]", list(cast("Sequence[Input]", inputs)) if _is_sequence(inputs) else [inputs]
-    )
-    if not given:
+    """Return the sources in the order given.
+
+    A folder or pattern gives its files in sorted order, and logs which files are not read.
+
+    Args:
+        inputs: A path, a pattern, a table, or a list of these.
+        allow_plain_text: Whether files of plain text are read: public text needs no user column.
+    """
+    is_list = _is_sequence(inputs)
+    items = cast("list[Input]", list(cast("Sequence[Input]", inputs)) if is_list else [inputs])
+    if not items:
         raise UsageError.for_argument(
             "inputs", "[]", "nothing to read. Name at least one file, folder, pattern or table."
         )
     sources: list[Source] = []
-    tables = 0
-    for place, one in enumerate(given):
-        if isinstance(one, (str, os.PathLike)):
-            _refuse_text(one, f"inputs[{place}]" if _is_sequence(inputs) else "inputs")
-            sources += [
-                _file_source(path, allow_plain_text)
-                for path in _expand(os.fspath(one), allow_plain_text)
-            ]
+    table_count = 0
+    for index, item in enumerate(items):
+        if isinstance(item, (str, os.PathLike)):
+            _refuse_text(item, f"inputs[{index}]" if is_list else "inputs")
+            paths = _expand(os.fspath(item), allow_plain_text)
+            sources += [_file_source(path, allow_plain_text) for path in paths]
         else:
-            tables += 1
-            sources.append(_table_source(one, f"table {tables}"))
+            table_count += 1
+            sources.append(_table_source(item, f"table {table_count}"))
     _refuse_repeats(sources)
     return sources
 
 
 def list_unread(inputs: Sequence[str]) -> list[str]:
-    """What the folders and patterns among these hold and `find_sources` does not read."""
-    listed = (_listed(one) for one in inputs if "://" not in one)
-    return [name for found in listed if found is not None for name in found[1]]
+    """Return what `find_sources` does not read in the folders and patterns among the inputs."""
+    listings = (_list_files(name) for name in inputs if "://" not in name)
+    return [name for listing in listings if listing is not None for name in listing[1]]
 
 
 def readable_endings(*, allow_plain_text: bool) -> str:
-    """Name the endings that are read, for messages.
+    """Return the endings that are read, for messages.
 
     >>> readable_endings(allow_plain_text=False).partition(" (")[2]
     'from .jsonl on also with .gz, .zst, .bz2, .xz)'
@@ -155,47 +157,50 @@ def _is_lazy(value: object) -> bool:
 def _table_source(value: object, name: str) -> Source:
     if not _is_table(value):
         raise UsageError(
-            f"inputs: {type(value).__name__} can't be read. Give a path, or a table of pyarrow, polars or pandas."
+            f"inputs: {type(value).__name__} can't be read. Give a path, or a table of pyarrow,"
+            " polars or pandas."
         )
-    if type(value).__name__ in COLUMNS:
+    if type(value).__name__ in _COLUMN_TYPES:
         raise UsageError(
-            f"inputs: a {type(value).__name__} is one column. Give a table with all columns that are read, such as"
-            " a DataFrame."
+            f"inputs: a {type(value).__name__} is one column. Give a table with all columns that"
+            " are read, such as a DataFrame."
         )
     return Source(name, "table", table=cast("ArrowTable | LazyTable", value))
 
 
 def _file_source(path: Path, allow_plain_text: bool) -> Source:
-    size, kind = _size(path), _kind(path)
+    size = _file_size(path)
+    kind = _format_of(path)
     if kind is None:
         endings = readable_endings(allow_plain_text=allow_plain_text)
         raise UsageError(
             f"{path}: unknown file ending.{_advice(path)} The endings that are read: {endings}."
         )
-    if kind[0] == "text" and not allow_plain_text:
+    file_format, compression = kind
+    if file_format == "text" and not allow_plain_text:
         raise UsageError(
-            f"{path}: plain text has no user column; give a table with one row for each text and its user, "
-            "or leave the file out with a pattern such as 'folder/*.parquet'."
+            f"{path}: plain text has no user column; give a table with one row for each text and"
+            " its user, or leave the file out with a pattern such as 'folder/*.parquet'."
         )
-    return Source(str(path), kind[0], kind[1], size, path)
+    return Source(str(path), file_format, compression, size, path)
 
 
-def _kind(path: Path) -> tuple[Format, Compression | None] | None:
-    """What the ending says.
+def _format_of(path: Path) -> tuple[Format, Compression | None] | None:
+    """Return what the ending of a file says; None if it is not read.
 
-    >>> _kind(Path("Posts.JSONL.gz"))
+    >>> _format_of(Path("Posts.JSONL.gz"))
     ('jsonl', 'gz')
     """
     name = Path(path.name.lower())
     compression = _COMPRESSIONS.get(name.suffix)
-    found = _ENDINGS.get(name.suffix if compression is None else Path(name.stem).suffix)
-    if found is None or (found in _BINARY and compression is not None):
+    file_format = _ENDINGS.get(name.suffix if compression is None else Path(name.stem).suffix)
+    if file_format is None or (file_format in _BINARY and compression is not None):
         return None
-    return found, compression
+    return file_format, compression
 
 
 def _advice(path: Path) -> str:
-    """The next step for a file that is not read.
+    """Return the next step for a file that is not read.
 
     >>> _advice(Path("posts.tar.gz")), _advice(Path("posts.gz"))
     (' Unpack it first.', ' Let its name say what is compressed, such as posts.csv.gz.')
@@ -211,43 +216,52 @@ def _advice(path: Path) -> str:
     return f" Let its name say what is compressed, such as {path.stem}.csv{name.suffix}."
 
 
-def _expand(given: str, allow_plain_text: bool) -> list[Path]:
-    """Turn a folder or a pattern into the files it stands for; a plain file is itself. Says what it leaves out."""
-    listed = _listed(given)
-    if listed is None:
-        return [Path(given)]
-    readable, others = listed
+def _expand(name: str, allow_plain_text: bool) -> list[Path]:
+    """Return the files of a folder or pattern, or the file itself; log what is not read."""
+    listing = _list_files(name)
+    if listing is None:
+        return [Path(name)]
+    readable, others = listing
     endings = readable_endings(allow_plain_text=allow_plain_text)
     if not readable:
         raise UsageError(
-            f"{given}: holds no file that can be read. The endings that are read: {endings}."
+            f"{name}: holds no file that can be read. The endings that are read: {endings}."
         )
     if others:
         more = f" and {len(others) - _NAMES_SHOWN} more" if len(others) > _NAMES_SHOWN else ""
         logger.warning(
-            "%s: not read: %s%s (names that begin with . or _ are left out; the endings that are read: %s).",
-            *(given, ", ".join(others[:_NAMES_SHOWN]), more, endings),
+            "%s: not read: %s%s (names that begin with . or _ are left out; the endings that are"
+            " read: %s).",
+            *(name, ", ".join(others[:_NAMES_SHOWN]), more, endings),
         )
     return readable
 
 
-def _listed(given: str) -> tuple[list[Path], list[str]] | None:
-    """The files of a folder or pattern that can be read, and the names of what else is there; None for a file."""
-    path = Path(given)
+def _list_files(name: str) -> tuple[list[Path], list[str]] | None:
+    """Return the files of a folder or pattern that are read, and the names of all else there.
+
+    None for a plain file.
+    """
+    path = Path(name)
     status = _status(path)
     if status is not None and stat.S_ISDIR(status.st_mode):
-        found = list(_files_below(path))
-    elif status is None and glob.has_magic(given):
-        found = list(_files_matching(given))
+        files = list(_files_below(path))
+    elif status is None and glob.has_magic(name):
+        files = list(_files_matching(name))
     else:
         return None
-    readable = sorted(file for file, shown in found if shown and _kind(file) is not None)
-    others = {file for file, _ in found} - set(readable)
+    readable = sorted(
+        file for file, may_be_read in files if may_be_read and _format_of(file) is not None
+    )
+    others = {file for file, _ in files} - set(readable)
     return readable, sorted(f"{file}/" if file.is_dir() else str(file) for file in others)
 
 
-def _size(path: Path) -> int:
-    """The size of a file that is there; a pipe or device is no file, since some formats are read twice."""
+def _file_size(path: Path) -> int:
+    """Return the size of a file.
+
+    A pipe or device is refused, since some formats are read twice.
+    """
     status = _status(path)
     if status is None or not stat.S_ISREG(status.st_mode):
         problem = "no such file" if status is None else "not a file or folder"
@@ -257,20 +271,23 @@ def _size(path: Path) -> int:
     return status.st_size
 
 
-def _refuse_text(given: str | os.PathLike[str], name: str) -> None:
-    """Refuse a string that is no path: it may be what somebody wrote, so it is not shown. A `Path` is one."""
-    if isinstance(given, str) and not _is_there(given):
+def _refuse_text(value: str | os.PathLike[str], parameter: str) -> None:
+    """Refuse a string that is no path: it may be what somebody wrote, so it is not shown.
+
+    A `Path` is one.
+    """
+    if isinstance(value, str) and not _exists(value):
         raise UsageError(
-            f"{name}: a string is read as the path of a file or folder, or as a pattern, and there is none of this name"
-            " (which is not shown: it may be somebody's text). Check the path; text itself is given as a table of"
-            " pyarrow, polars or pandas."
+            f"{parameter}: a string is read as the path of a file or folder, or as a pattern, and"
+            " there is none of this name (which is not shown: it may be somebody's text). Check the"
+            " path; text itself is given as a table of pyarrow, polars or pandas."
         )
 
 
-def _is_there(given: str) -> bool:
-    """Whether a string names something: also what may not be looked at."""
+def _exists(name: str) -> bool:
+    """Return whether a string names something, even if that may not be looked at."""
     try:
-        return Path(given).exists() or next(glob.iglob(given, recursive=True), None) is not None  # noqa: PTH207
+        return Path(name).exists() or next(glob.iglob(name, recursive=True), None) is not None  # noqa: PTH207
     except PermissionError:
         return True
     except (OSError, ValueError):
@@ -290,7 +307,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _files_below(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Files, and folders that are not looked into; each with whether it may be read."""
+    """Yield files, and folders that are not looked into; each with whether it may be read."""
     for parent, folders, files in os.walk(folder, onerror=_refuse_folder):
         skipped = [name for name in folders if name[0] in "._" or Path(parent, name).is_symlink()]
         folders[:] = [name for name in folders if name not in skipped]
@@ -305,7 +322,10 @@ def _refuse_folder(error: OSError) -> NoReturn:
 
 
 def _files_matching(pattern: str) -> Iterator[tuple[Path, bool]]:
-    """Names that start with "." or "_" match only when a part of the pattern starts that way."""
+    """Yield what matches a pattern, each with whether it may be read.
+
+    Names that start with "." or "_" match only when a part of the pattern starts that way.
+    """
     skipped = {"_", "."} - {part[0] for part in Path(pattern).parts}
     for name in glob.iglob(pattern, recursive=True):  # noqa: PTH207 - Path.glob wants a base
         path = Path(name)
@@ -316,13 +336,14 @@ def _files_matching(pattern: str) -> Iterator[tuple[Path, bool]]:
 
 
 def _refuse_repeats(sources: list[Source]) -> None:
-    """Refuse to read one file twice, which would count a person's text twice without a word."""
+    """Refuse to read one file twice, which would silently count a person's text twice."""
     names: dict[object, str] = {}
     for source in sources:
         key = source.path.resolve() if source.path is not None else id(source.table)
         if key in names:
             raise UsageError(
-                f"{source.name}: named twice, first as {names[key]}; it would count double. Name it once."
+                f"{source.name}: named twice, first as {names[key]}; it would count double. Name it"
+                " once."
             )
         names[key] = source.name
 
@@ -330,8 +351,8 @@ def _refuse_repeats(sources: list[Source]) -> None:
 def refuse_own_tables(sources: Sequence[Source]) -> None:
     """Refuse tables of releases, discoveries and vocabularies where public text is read.
 
-    Read as text, their n-grams would pass as public text, and what they were made from, with its label, would be
-    forgotten.
+    Read as text, their n-grams would pass as public text, and what they were made from, with its
+    label, would be forgotten.
 
     Raises:
         UsageError: If a Parquet file has our metadata, or lies beside a card.
@@ -339,14 +360,14 @@ def refuse_own_tables(sources: Sequence[Source]) -> None:
     for source in sources:
         if source.format == "parquet" and source.path is not None and _is_our_table(source.path):
             raise UsageError(
-                f"{source.path}: a table of a release, a discovery or a vocabulary, which is not read as public text:"
-                " what it was made from would be forgotten. Give the folder of the release, or vocab.parquet without a"
-                " text column, as a source."
+                f"{source.path}: a table of a release, a discovery or a vocabulary, which is not"
+                " read as public text: what it was made from would be forgotten. Give the folder of"
+                " the release, or vocab.parquet without a text column, as a source."
             )
 
 
 def _is_our_table(path: Path) -> bool:
-    """Whether a file says that we wrote it; one that can't be read is refused by whoever reads it."""
+    """Return whether a file says that we wrote it; who reads a damaged one refuses it."""
     from pyarrow import ArrowException, parquet  # noqa: PLC0415 - only tables need it
 
     if (path.parent / CARD).is_file():
@@ -358,10 +379,12 @@ def _is_our_table(path: Path) -> bool:
     return any(name.startswith(OUR_METADATA) for name in metadata)
 
 
+# --- Content that the ending does not promise ---
+
 _UTF16 = "Save it as UTF-8: `iconv -f UTF-16 -t UTF-8 OLD > NEW`."
-_UNPACK = "Unpack it first."
 _RENAME = "Let its name say so: a compressed CSV file ends with .csv{}."
 
+# The first bytes of files that are no text, what they are, and the next step.
 _FIRST_BYTES: list[tuple[bytes, str, str]] = [
     (b"\xff\xfe", "text in UTF-16", _UTF16),
     (b"\xfe\xff", "text in UTF-16", _UTF16),
@@ -387,15 +410,15 @@ _FIRST_BYTES: list[tuple[bytes, str, str]] = [
 
 
 def check_first_bytes(source: Source, start: bytes) -> None:
-    """Refuse a file of text that is none, by its first bytes."""
-    for first, kind, advice in _FIRST_BYTES:
-        if start.startswith(first):
-            _refuse(source, kind, advice)
+    """Refuse a file that should be text and is not, by its first bytes."""
+    for signature, kind, advice in _FIRST_BYTES:
+        if start.startswith(signature):
+            _refuse_content(source, kind, advice)
     if len(start) >= 4 and (start[1] == start[3] == 0 or start[0] == start[2] == 0):
-        _refuse(source, "text in UTF-16", _UTF16)
+        _refuse_content(source, "text in UTF-16", _UTF16)
 
 
-def _refuse(source: Source, kind: str, advice: str) -> None:
+def _refuse_content(source: Source, kind: str, advice: str) -> NoReturn:
     raise UsageError(
         f"{source.name}: holds {kind}, which can't be read as {source.format}. {advice}"
     )

@@ -1,11 +1,12 @@
 """Read JSON lines: one object on each line, blank lines between them allowed.
 
-In:  a `Source`.   Out: chunks; a row is a line, numbered from 1, blank lines included.
-A block of lines goes through Arrow's parser. Where Arrow refuses the block, or might have seen other lines
-than we do, Python's parser takes its lines one by one and finds the bad ones. A line means the same on both
-ways, so that one person's broken line can't change what becomes of another's (tests/files/test_jsonl.py).
-Does not read a JSON array, or an object spread over several lines: such files are refused whole, with what makes lines
-of them.
+A row is a line, numbered from 1, blank lines included. A block of lines goes through Arrow's
+parser. Where Arrow refuses the block, or might have seen other lines than we do, Python's parser
+takes its lines one by one and finds the bad ones. A line means the same both ways, so that one
+person's broken line can't change what becomes of another's (tests/io/test_jsonl.py).
+
+A JSON array, or an object spread over several lines, is not read: such files are refused whole,
+and the message says what makes lines of them.
 """
 
 import io
@@ -35,23 +36,28 @@ _OBJECT_BREAKS = re.compile(rb"\}[ \t\r]*\n[ \t\r\n]*\{")
 _RETURNS_ALONE = re.compile(rb"\}[ \t]*\r[ \t\r]*\{")
 
 
-class _Whole(str):
-    """The digits of a whole number; Python's own integers stop at 4,300 digits."""
+class _IntegerDigits(str):
+    """The digits of an integer; Python's own integers stop at 4,300 digits."""
 
     __slots__ = ()
 
 
-_DECODER = json.JSONDecoder(parse_int=lambda digits: _Whole("0" if digits == "-0" else digits))
+def _parse_int(digits: str) -> _IntegerDigits:
+    return _IntegerDigits("0" if digits == "-0" else digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_parse_int)
 
 
 def read_jsonl(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield one chunk for each block of lines."""
-    row, checked = 1, False
+    row = 1
+    is_checked = False  # whether the keys of some object were looked at
     with open_stream(source) as stream:
         for block in line_blocks(stream, source):
             if row == 1:
                 _refuse_documents(source, block)
-            checked = checked or _require_keys(source, block, columns)
+            is_checked = is_checked or _check_keys(source, block, columns)
             yield parse_block(block, columns, row, stream.position)
             row += block.count(b"\n")
 
@@ -64,10 +70,13 @@ def parse_block(block: bytes, columns: Columns, row: int = 1, position: int = 0)
     rows: range | list[int] = range(row, row + len(table))
     if len(table) < block.count(b"\n") + (not block.endswith(b"\n")):
         rows = [row for row, _ in _lines(block, row)]
-    user, by = (
-        None if name is None else _column(table, name) for name in (columns.user, columns.by)
+    return Chunk(
+        _column(table, columns.text),
+        None if columns.user is None else _column(table, columns.user),
+        rows,
+        position,
+        by=None if columns.by is None else _column(table, columns.by),
     )
-    return Chunk(_column(table, columns.text), user, rows, position, by=by)
 
 
 def parse_lines(block: bytes, columns: Columns, row: int = 1, position: int = 0) -> Chunk:
@@ -80,19 +89,26 @@ def parse_lines(block: bytes, columns: Columns, row: int = 1, position: int = 0)
             bad.append((number, parsed))
         else:
             good.append((number, parsed))
-    found = {
-        name: pa.array([values[at] for _, values in good], pa.large_binary())
-        for at, name in enumerate(columns.names)
+    arrays = {
+        name: pa.array([values[index] for _, values in good], pa.large_binary())
+        for index, name in enumerate(columns.names)
     }
-    user, by = (None if name is None else found[name] for name in (columns.user, columns.by))
-    return Chunk(found[columns.text], user, [number for number, _ in good], position, bad, by)
+    return Chunk(
+        arrays[columns.text],
+        None if columns.user is None else arrays[columns.user],
+        [number for number, _ in good],
+        position,
+        bad,
+        None if columns.by is None else arrays[columns.by],
+    )
 
 
 def _parse_fast(block: bytes, columns: Columns) -> pa.Table | None:
-    """Arrow's reading of the block, or None unless every line is sure to be exactly one row of it.
+    """Return the table that Arrow reads, or None unless every line is sure to be exactly one row.
 
-    Arrow takes line breaks for blanks. Where all of them stand between "}" and "{", which no JSON value
-    allows within itself, each line holds whole objects; as many rows as lines then means one object on each.
+    Arrow takes line breaks for blanks. Where all of them stand between "}" and "{", which no JSON
+    value allows within itself, each line holds whole objects; as many rows as lines then means one
+    object on each.
     """
     body = block.strip(_BLANK)
     breaks = len(_LINE_BREAKS.findall(body))
@@ -101,15 +117,15 @@ def _parse_fast(block: bytes, columns: Columns) -> pa.Table | None:
         or len(_OBJECT_BREAKS.findall(body)) != breaks
     ):
         return None
-    for kinds in product((pa.string(), pa.int64()), repeat=len(columns.names) - 1):
-        types = dict(zip(columns.names, (pa.string(), *kinds), strict=True))
-        table = _arrow_table(body, pa.schema(types.items()))
+    for id_types in product((pa.string(), pa.int64()), repeat=len(columns.names) - 1):
+        types = dict(zip(columns.names, (pa.string(), *id_types), strict=True))
+        table = _read_with_arrow(body, pa.schema(types.items()))
         if table is not None and len(table) == breaks + 1:
             return table
     return None
 
 
-def _arrow_table(body: bytes, schema: pa.Schema) -> pa.Table | None:
+def _read_with_arrow(body: bytes, schema: pa.Schema) -> pa.Table | None:
     try:
         return pj.read_json(
             io.BytesIO(body),
@@ -127,9 +143,10 @@ def _column(table: pa.Table, name: str) -> pa.LargeBinaryArray:
 
 
 def _parse_line(line: bytes, columns: Columns) -> list[bytes | None] | str:
-    """The values of the columns in one line, or why there are none.
+    """Return the values of the columns in one line, or the reason why there are none.
 
-    What Python can't parse may still be good for Arrow: a thousand nested brackets, or "-Inf" as a number.
+    What Python can't parse may still be good for Arrow: a thousand nested brackets, or "-Inf" as a
+    number.
     """
     value = _load(line)
     if value is None:
@@ -139,17 +156,20 @@ def _parse_line(line: bytes, columns: Columns) -> list[bytes | None] | str:
         return [_column(table, name)[0].as_py() for name in columns.names]
     if not isinstance(value[0], dict):
         return NOT_OBJECT
-    text, *others = (value[0].get(name) for name in columns.names)
-    for other, fault in zip(others, (USER_NOT_ID, BY_NOT_VALUE), strict=False):
-        if not (other is None or isinstance(other, str)):
-            return fault
+    text, *ids = (value[0].get(name) for name in columns.names)
+    for id_, reason in zip(ids, (USER_NOT_ID, BY_NOT_VALUE), strict=False):
+        if not (id_ is None or isinstance(id_, str)):
+            return reason
     if not (text is None or type(text) is str):
         return TEXT_NOT_STRING
-    return [_encode(each) for each in (text, *others)]
+    return [_encode(value) for value in (text, *ids)]
 
 
 def _load(line: bytes) -> tuple[Any] | None:
-    """What the line holds, wrapped; bytes that are not UTF-8 become lone surrogates, as do escaped ones."""
+    """Return what a line holds, in a tuple; None if it is not JSON.
+
+    Bytes that are not UTF-8 become lone surrogates, as do escaped ones.
+    """
     try:
         return (_DECODER.decode(line.decode("utf-8", "surrogateescape")),)
     except (ValueError, RecursionError):
@@ -157,12 +177,12 @@ def _load(line: bytes) -> tuple[Any] | None:
 
 
 def _encode(value: str | None) -> bytes | None:
-    """Bytes of the value; lone surrogates give bytes that are not UTF-8, to be found with all the others."""
+    """Return the bytes of a value; `clean` finds those of lone surrogates, which are not UTF-8."""
     return None if value is None else value.encode("utf-8", "surrogatepass")
 
 
 def _lines(block: bytes, row: int) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers."""
+    """Yield the lines that are not blank, with their numbers."""
     return (
         (number, line) for number, line in enumerate(block.split(b"\n"), row) if line.strip(_BLANK)
     )
@@ -173,14 +193,14 @@ def _refuse_documents(source: Source, block: bytes) -> None:
     body = block.strip(_BLANK)
     first = body.partition(b"\n")[0].strip(_BLANK)
     if first.startswith(b"["):
-        problem, command = "is one JSON array", "jq -c '.[]' OLD > NEW.jsonl"
+        problem = "is one JSON array"
+        command = "jq -c '.[]' OLD > NEW.jsonl"
     elif first == b"{":
-        problem, command = "has objects spread over several lines", "jq -c . OLD > NEW.jsonl"
+        problem = "has objects spread over several lines"
+        command = "jq -c . OLD > NEW.jsonl"
     elif b"\n" not in body and _RETURNS_ALONE.search(body):
-        problem, command = (
-            "ends its lines with a carriage return alone",
-            r"tr '\r' '\n' < OLD > NEW.jsonl",
-        )
+        problem = "ends its lines with a carriage return alone"
+        command = r"tr '\r' '\n' < OLD > NEW.jsonl"
     else:
         return
     raise UsageError(
@@ -188,9 +208,13 @@ def _refuse_documents(source: Source, block: bytes) -> None:
     )
 
 
-def _require_keys(source: Source, block: bytes, columns: Columns) -> bool:
-    """Refuse a first block in which no line has one of the keys; False if no line of it is an object."""
-    first: list[str] | None = None
+def _check_keys(source: Source, block: bytes, columns: Columns) -> bool:
+    """Refuse a first block in which no line has one of the keys.
+
+    Returns:
+        Whether any line of it is an object.
+    """
+    first: list[str] | None = None  # the keys of the first object
     seen: set[str] = set()
     for _, line in _lines(block, 1):
         value = _load(line)

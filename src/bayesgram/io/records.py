@@ -1,13 +1,10 @@
-"""The columns that are read: which they are, which types they may have, and their bytes.
+"""Records: texts, who wrote them, and the rows that can't become one.
 
-In:  column names and Arrow arrays of many types.   Out: large binary arrays.
-Does not look at single values: `records` finds the rows that can't be used.
+`Columns` says which columns are read and which types they may have. A format reader parses a file
+into `Chunk`s, and `clean` makes batches of `Records` of them: large binary arrays of bounded size,
+without the rows that can't be used. Nothing is parsed here.
 
-Batches of records, and the rows that can't become one.
-
-In:  `Chunk`, what a format reader parsed.   Out: `Records`, clean and of bounded size.
 Formal guarantee: whether a row is kept, and the bytes it gives, depend on that row alone.
-Does not parse anything: the readers of the formats do.
 """
 
 import logging
@@ -26,7 +23,7 @@ from bayesgram.arrays import Ids
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.segments import NOT_LISTED, Segments
 
-_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,31}")
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,31}")  # a key of JSON that looks like a name
 # Words that name columns; whoever wrote just these shows nothing of themselves.
 _WORD = (
     "account|at|author|body|channel|client|comment|content|count|country|created|customer|date|day|"
@@ -34,8 +31,8 @@ _WORD = (
     "person|post|posts|region|row|segment|sender|source|subject|text|texts|thread|time|timestamp|"
     "title|to|topic|tweet|type|uid|user|userid|username|users|value|writer"
 )
-_USUAL = re.compile(rf"({_WORD})([ _.-]({_WORD}))*")
-_NAMES_SHOWN = 20
+_COLUMN_NAME = re.compile(rf"({_WORD})([ _.-]({_WORD}))*")
+_NAMES_SHOWN = 20  # of columns, in a message
 
 # Columns that say who wrote a row, in lower case, with _ between words; docs/files.md lists them.
 USER_COLUMNS = frozenset(
@@ -49,17 +46,18 @@ USER_COLUMNS = frozenset(
 
 logger = logging.getLogger(__name__)
 
+# Where the names of columns come from: a schema, the keys of JSON objects, or a header row.
 FoundIn: TypeAlias = Literal["schema", "keys", "header"]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the text column and, for private records, of the user column and of the one with segments."""
+    """The names of the columns that are read."""
 
     text: str
-    user: str | None
-    by: str | None = None
-    warn_about_users: bool = False  # of public text: about a column that looks like user ids
+    user: str | None  # None for public text
+    by: str | None = None  # the column with segments, of private records
+    warn_about_users: bool = False  # of public text: whether to log a column that may be user ids
     _warned_of: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,8 +76,8 @@ class Columns:
             raise UsageError.for_argument(
                 "by",
                 repr(self.by),
-                f"is the {('text' if self.by == self.text else 'user')} column too; segments "
-                "need a column of their own. Change ",
+                f"is the {'text' if self.by == self.text else 'user'} column too; segments need a"
+                " column of their own. Change ",
                 Argument("by"),
                 ".",
             )
@@ -94,28 +92,36 @@ class Columns:
     ) -> None:
         """Refuse a table without one of the columns, or with two of a name.
 
-        The message lists the columns. Those of private data that stand in a header row are listed only if they are
-        words that name columns, or one of them is as it should be: a file without a header row would show what a
-        person wrote. Keys of JSON are listed if they look like names.
+        The message lists the columns. Those of private data that stand in a header row are listed
+        only if they are words that name columns, or one of them is as it should be: a file without
+        a header row would show what a person wrote. Keys of JSON are listed if they look like
+        names.
+
+        Args:
+            source: What is read, for the message.
+            present: The names of the columns that there are.
+            found_in: Where these names come from.
         """
-        is_public = (
+        may_be_listed = (
             self.user is None or found_in == "schema" or any(name in present for name in self.names)
         )
-        listed = is_public or all(
-            map(_is_usual if found_in == "header" else _NAME.fullmatch, present)
-        )
+        is_name = _is_column_name if found_in == "header" else _NAME.fullmatch
+        listed = may_be_listed or all(map(is_name, present))
         for name in self.names:
             if name not in present:
                 advice = self._advice(name) if listed else self._hidden_advice(name, found_in)
-                raise UsageError(f"{source}: no column {name!r}{_those(present, listed)} ", *advice)
-            if list(present).count(name) > 1:
                 raise UsageError(
-                    f"{source}: {list(present).count(name)} columns are called {name!r}. Rename all but one."
+                    f"{source}: no column {name!r}{_describe_columns(present, listed)} ", *advice
+                )
+            count = list(present).count(name)
+            if count > 1:
+                raise UsageError(
+                    f"{source}: {count} columns are called {name!r}. Rename all but one."
                 )
         self.warn_about(source, present)
 
     def warn_about(self, source: str, present: Sequence[str]) -> None:
-        """Say that a public table has a column that looks like user ids; once for each name."""
+        """Log that a public table has a column that looks like user ids; once for each name."""
         for name in present if self.warn_about_users else ():
             if name in self.names or name in self._warned_of or not looks_like_users(name):
                 continue
@@ -129,20 +135,20 @@ class Columns:
     def check_types(self, source: str, schema: pa.Schema) -> None:
         """Refuse text that is not text, and user ids that are neither text nor whole numbers."""
         self.check_present(source, schema.names)
-        text = schema.field(self.text).type
-        if not _is_text(text):
+        text_type = schema.field(self.text).type
+        if not _is_text(text_type):
             raise UsageError(
-                f"{source}: the text column {self.text!r} holds {text}; it must hold text. ",
+                f"{source}: the text column {self.text!r} holds {text_type}; it must hold text. ",
                 *self._advice(self.text),
             )
-        for name, what, values in ((self.user, "user", "ids"), (self.by, "segment", "segments")):
+        for name, role, values in ((self.user, "user", "ids"), (self.by, "segment", "segments")):
             if name is None:
                 continue
-            kind = schema.field(name).type
-            if not (_is_text(kind) or pt.is_integer(_value_type(kind))):
+            type_ = schema.field(name).type
+            if not (_is_text(type_) or pt.is_integer(_value_type(type_))):
                 raise UsageError(
-                    f"{source}: the {what} column {name!r} holds {kind}; {values} must be text or whole numbers. "
-                    "Cast the column to string or int64 first, or ",
+                    f"{source}: the {role} column {name!r} holds {type_}; {values} must be text or"
+                    " whole numbers. Cast the column to string or int64 first, or ",
                     *self._advice(name, verb="name"),
                 )
 
@@ -151,7 +157,7 @@ class Columns:
         return [f"{verb} the right one with ", Argument(parameters[name]), "."]
 
     def _hidden_advice(self, name: str, found_in: FoundIn) -> list[str | Argument]:
-        """For whoever has to look at the file."""
+        """Return advice for whoever has to look at the file, as its names are not shown."""
         advice = self._advice(name)
         if found_in != "header":
             return advice
@@ -163,17 +169,17 @@ class Columns:
         return [*advice[:-1], spelling]
 
 
-def _is_usual(name: str) -> bool:
-    """Whether a name is made of words that name columns.
+def _is_column_name(name: str) -> bool:
+    """Return whether a name is made of words that name columns.
 
-    >>> _is_usual("User ID"), _is_usual("body_text"), _is_usual("alice")
+    >>> _is_column_name("User ID"), _is_column_name("body_text"), _is_column_name("alice")
     (True, True, False)
     """
-    return _USUAL.fullmatch(name.strip().lower()) is not None
+    return _COLUMN_NAME.fullmatch(name.strip().lower()) is not None
 
 
 def looks_like_users(name: str) -> bool:
-    """Whether a column's name says that it holds user ids.
+    """Return whether a column's name says that it holds user ids.
 
     >>> looks_like_users("User ID"), looks_like_users("author"), looks_like_users("users_online")
     (True, True, False)
@@ -182,7 +188,9 @@ def looks_like_users(name: str) -> bool:
 
 
 def as_bytes(array: "pa.Array[Any]") -> pa.LargeBinaryArray:
-    """The values as bytes; a whole number becomes its decimal digits, so 7 and "7" are the same user.
+    """Return values as bytes.
+
+    A whole number becomes its decimal digits, so that 7 and "7" are the same user.
 
     >>> as_bytes(pa.array([7, None])).to_pylist()
     [b'7', None]
@@ -194,7 +202,7 @@ def as_bytes(array: "pa.Array[Any]") -> pa.LargeBinaryArray:
     return cast("pa.LargeBinaryArray", array.cast(pa.large_binary()))
 
 
-def _those(present: Sequence[str], listed: bool) -> str:
+def _describe_columns(present: Sequence[str], listed: bool) -> str:
     if not listed:
         return " (what stands for names is not shown: it may be a person's text)."
     shown = ", ".join(repr(name) for name in present[:_NAMES_SHOWN])
@@ -219,15 +227,18 @@ def _is_text(type_: pa.DataType) -> bool:
     return any(is_kind(_value_type(type_)) for is_kind in kinds)
 
 
-BATCH_ROWS = 65_536
-BATCH_BYTES = 1 << 22
+# --- Batches of records ---
 
+# The largest batch of records. Not measured.
+BATCH_ROWS = 65_536
+BATCH_BYTES = 1 << 22  # of text
+
+# Why a row can't be used.
 NO_USER = "no user id"
 TEXT_NOT_UTF8 = "the text is not valid UTF-8"
 USER_NOT_UTF8 = "the user id is not valid UTF-8"
 
-BadRow: TypeAlias = tuple[int, str]
-"""A row number from 1, and the reason why the row can't be used."""
+BadRow: TypeAlias = tuple[int, str]  # its number, from 1, and the reason why it can't be used
 
 
 @dataclass(frozen=True)
@@ -246,7 +257,10 @@ class Records:
 
 @dataclass
 class BadRows:
-    """How many rows were skipped, and why. Exact counts of private data: show them to its keeper only."""
+    """How many rows were skipped, and why.
+
+    These are exact counts of private data: show them to its keeper only.
+    """
 
     by_reason: dict[str, int] = field(default_factory=dict)
 
@@ -262,34 +276,44 @@ class BadRows:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a format reader hands over: arrays that may hold nulls and bytes that are not UTF-8."""
+    """What a format reader parsed: arrays that may hold nulls and bytes that are not UTF-8."""
 
     text: pa.LargeBinaryArray
     user: pa.LargeBinaryArray | None
     rows: Sequence[int]  # the row number of each entry
     position: int = 0  # bytes of the source read so far
     bad: Sequence[BadRow] = ()  # rows that did not parse, and so are not in the arrays
-    by: pa.LargeBinaryArray | None = None  # what says which segment a row is in
+    by: pa.LargeBinaryArray | None = None  # the column with the segment of each row
 
 
 def clean(
     chunk: Chunk, source: str, bad_rows: BadRows, *, skip: bool, segments: Segments | None = None
 ) -> Iterator[Records]:
-    """Drop and count the bad rows of a chunk, or refuse the first of them; yield the rest."""
+    """Yield the records of a chunk, without the rows that can't be used.
+
+    Args:
+        chunk: What a format reader parsed.
+        source: Where it is from, for messages.
+        bad_rows: Counts the rows that are skipped.
+        skip: Whether to skip bad rows; else the first one is an error.
+        segments: The segments that rows may be in.
+    """
     text = _without_nulls(chunk.text)
     user = None if chunk.user is None else _without_nulls(chunk.user)
     segment = None if segments is None or chunk.by is None else segments.codes(chunk.by)
-    faults = _faults(text, user)
+    reasons = _find_bad_entries(text, user)
     if segments is not None and segment is not None:
-        faults = (
-            dict.fromkeys(np.flatnonzero(segment == NOT_LISTED).tolist(), segments.fault) | faults
-        )
-    bad = sorted([*chunk.bad, *((chunk.rows[index], reason) for index, reason in faults.items())])
+        unlisted = np.flatnonzero(segment == NOT_LISTED).tolist()
+        reasons = dict.fromkeys(unlisted, segments.bad_row_reason) | reasons
+    bad = sorted([*chunk.bad, *((chunk.rows[index], reason) for index, reason in reasons.items())])
     if bad and not skip:
         row, reason = bad[0]
+        reason_parts: tuple[str | Argument, ...] = (reason,)
+        if segments is not None and reason == segments.bad_row_reason:
+            reason_parts = segments.bad_row_reason_parts
         raise BayesgramError(
             f"{source}: row {row}: ",
-            *([reason] if segments is None or reason != segments.fault else segments.fault_parts),
+            *reason_parts,
             ". Mend the row, or count and skip such rows with ",
             Argument("skip_bad_rows", "True"),
             ".",
@@ -297,25 +321,33 @@ def clean(
     for _, reason in bad:
         bad_rows.add(reason)
     rows = chunk.rows
-    if faults:
-        kept = np.delete(np.arange(len(text)), list(faults)).tolist()
-        places = pa.array(kept, pa.int64())
-        text, user = text.take(places), None if user is None else user.take(places)
-        segment = None if segment is None else segment[kept]
-        rows = [rows[index] for index in kept]
-    for start, stop in _cuts(text):
-        users, codes = (None if each is None else each[start:stop] for each in (user, segment))
-        yield Records(text[start:stop], users, source, rows[start], codes)
+    if reasons:
+        good = np.delete(np.arange(len(text)), list(reasons)).tolist()
+        indices = pa.array(good, pa.int64())
+        text = text.take(indices)
+        user = None if user is None else user.take(indices)
+        segment = None if segment is None else segment[good]
+        rows = [rows[index] for index in good]
+    for start, stop in _batches(text):
+        yield Records(
+            text[start:stop],
+            None if user is None else user[start:stop],
+            source,
+            rows[start],
+            None if segment is None else segment[start:stop],
+        )
 
 
-def _faults(text: pa.LargeBinaryArray, user: pa.LargeBinaryArray | None) -> dict[int, str]:
-    """The entries that can't be used, each with one reason."""
-    found = dict.fromkeys(_not_utf8(text), TEXT_NOT_UTF8)
+def _find_bad_entries(
+    text: pa.LargeBinaryArray, user: pa.LargeBinaryArray | None
+) -> dict[int, str]:
+    """Return the entries that can't be used, each with one reason."""
+    reasons = dict.fromkeys(_not_utf8(text), TEXT_NOT_UTF8)
     if user is not None:
         empty = np.flatnonzero(_lengths(user) == 0)
-        found |= dict.fromkeys(_not_utf8(user), USER_NOT_UTF8)
-        found |= dict.fromkeys(empty.tolist(), NO_USER)
-    return found
+        reasons |= dict.fromkeys(_not_utf8(user), USER_NOT_UTF8)
+        reasons |= dict.fromkeys(empty.tolist(), NO_USER)
+    return reasons
 
 
 def _without_nulls(array: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
@@ -328,7 +360,10 @@ def _lengths(array: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
 
 
 def _not_utf8(array: pa.LargeBinaryArray, first: int = 0) -> list[int]:
-    """Check a whole array at once; halve it, and halve it again, only to find the entries at fault."""
+    """Return the entries that are not valid UTF-8, counted from `first`.
+
+    The whole array is checked at once, and halved only to find the entries at fault.
+    """
     if _is_utf8(array):
         return []
     if len(array) == 1:
@@ -345,13 +380,13 @@ def _is_utf8(array: pa.LargeBinaryArray) -> bool:
     return True
 
 
-def _cuts(text: pa.LargeBinaryArray) -> Iterator[tuple[int, int]]:
-    """Where to cut so that no batch is too large; a single text above the limit is a batch of its own."""
+def _batches(text: pa.LargeBinaryArray) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of batches; a single text above the limit is a batch of its own."""
     ends = np.cumsum(_lengths(text))
     start = 0
     while start < len(text):
-        before = ends[start - 1] if start else 0
-        stop = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
+        batch_start = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, batch_start + BATCH_BYTES, side="right"))
         stop = max(start + 1, min(stop, start + BATCH_ROWS))
         yield start, stop
         start = stop

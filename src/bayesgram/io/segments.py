@@ -1,8 +1,9 @@
-"""Which segments people are counted by: the values that a column may have, named in public.
+"""The segments that people are counted by: values that a column may have, listed in public.
 
-In:  the name of a column and a list of its values, from whoever runs the command, never from private rows.
-Out: the number of each row's segment. A value outside the list is "other" where that was asked for, or a bad row.
-Does not read rows, and never shows a value that is not on the list.
+`Segments` is the name of a column and a list of its values, which come from whoever runs the
+command, never from private rows. It gives the number of each row's segment. A value outside the
+list is in the segment "other" where that was asked for, or makes a bad row. No message shows a
+value that is not on the list.
 """
 
 import os
@@ -19,20 +20,23 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Ids
 from bayesgram.errors import Argument, UsageError, unreadable
 
-ALL, OTHER = "all", "other"  # folders of a release that are nobody's segment
-MOST = 200
+# Folders of a release by segment that are not named by a value of the column.
+ALL = "all"
+OTHER = "other"
+
+MOST = 200  # segments
 LONGEST = 100  # bytes of a name, which is that of a folder
-FORBIDDEN = frozenset('/\\:*?"<>|')
-SHOWN = 10
-NOT_LISTED = -1
+FORBIDDEN = frozenset('/\\:*?"<>|')  # characters that the name of a folder can't have
+SHOWN = 10  # names in a message
+NOT_LISTED = -1  # the number of the segment of a value that is not on the list
 
 
 @dataclass(frozen=True)
 class Segments:
     """A column and the values that it may have; all of it public."""
 
-    by: str
-    names: tuple[str, ...]
+    by: str  # the name of the column
+    names: tuple[str, ...]  # its values
     other: bool = False  # whether rows with another value are counted, as one more segment
 
     def __post_init__(self) -> None:
@@ -40,7 +44,7 @@ class Segments:
 
     @classmethod
     def from_names(cls, by: str, names: Sequence[str], *, other: bool = False) -> "Segments":
-        """Of a list, which is not one text."""
+        """Return the segments of a list; one string is refused."""
         if isinstance(names, str):
             raise UsageError.for_argument(
                 "segments", repr(names), "give a list of names, such as ['de', 'fr']."
@@ -49,27 +53,27 @@ class Segments:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """Of every segment, in the order of their numbers."""
+        """The names of all segments, in the order of their numbers."""
         return (*self.names, OTHER) if self.other else self.names
 
     def __len__(self) -> int:
         return len(self.all_names)
 
     def codes(self, values: pa.LargeBinaryArray) -> Ids:
-        """The number of each value's segment; NOT_LISTED where it has none."""
+        """Return the number of each value's segment; NOT_LISTED where it has none."""
         listed = pa.array([name.encode() for name in self.names], pa.large_binary())
-        elsewhere = len(self.names) if self.other else NOT_LISTED
-        codes: Ids = pc.index_in(values, listed).fill_null(elsewhere).to_numpy().astype(np.int32)
+        default = len(self.names) if self.other else NOT_LISTED
+        codes: Ids = pc.index_in(values, listed).fill_null(default).to_numpy().astype(np.int32)
         return codes
 
     @property
-    def fault(self) -> str:
+    def bad_row_reason(self) -> str:
         """Why a row has no segment; the value itself is not shown."""
-        return "".join(map(str, self.fault_parts))
+        return "".join(map(str, self.bad_row_reason_parts))
 
     @property
-    def fault_parts(self) -> tuple[str | Argument, ...]:
-        """The same as parts of an error."""
+    def bad_row_reason_parts(self) -> tuple[str | Argument, ...]:
+        """The same, as parts of an error."""
         listed = format_names(self.names)
         return (
             f"{self.by!r} is none of the segments ({listed}), and ",
@@ -78,20 +82,20 @@ class Segments:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Plain values, for meta.json and cards."""
+        """Return plain values, for meta.json and cards."""
         return {"by": self.by, "names": list(self.names), "other": self.other}
 
 
 def format_names(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and how many more there are."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
 
 def parse_names(text: str) -> list[str]:
-    """The names in a list with commas, or in a file with one on each line.
+    """Return the names in a list with commas, or in a file with one on each line.
 
-    What looks like a path and is none is not taken for a segment: nobody would be in it.
+    What looks like a path and is none is refused, not taken for a segment: nobody would be in it.
     """
     file = Path(text)
     is_file = "," not in text and file.exists() and not file.is_dir()
@@ -99,9 +103,8 @@ def parse_names(text: str) -> list[str]:
         raise UsageError.for_argument(
             "segments",
             text,
-            f"{('is a folder' if file.is_dir() else 'no such file')}. Name a file with "
-            "one segment on each line, or the segments with commas between them; one alone "
-            "has a comma after it.",
+            f"{'is a folder' if file.is_dir() else 'no such file'}. Name a file with one segment on"
+            " each line, or the segments with commas between them; one alone has a comma after it.",
         )
     if not is_file:
         return [name.strip() for name in text.removesuffix(",").split(",")]
@@ -117,10 +120,10 @@ def parse_names(text: str) -> list[str]:
 
 
 def _looks_like_file(text: str) -> bool:
-    """Whether it has a slash, or an ending as files have.
+    """Return whether a text has a slash, or an ending as files have.
 
-    >>> _looks_like_file("contries.txt"), _looks_like_file("lists/de"), _looks_like_file("St. Gallen")
-    (True, True, False)
+    >>> [_looks_like_file(text) for text in ("contries.txt", "lists/de", "St. Gallen")]
+    [True, True, False]
     """
     return (
         bool({"/", os.sep} & set(text))
@@ -145,26 +148,26 @@ def _check_names(names: Sequence[str]) -> None:
         _check_folder(name)
         folded = unicodedata.normalize("NFC", name).casefold()
         if folded in (ALL, OTHER):
+            meaning = "all people" if folded == ALL else "values outside the list"
             raise UsageError(
-                f"segments: {name!r} is kept for {'all people' if folded == ALL else 'values outside the list'};"
-                " leave it out",
+                f"segments: {name!r} is kept for {meaning}; leave it out",
                 *(() if folded == ALL else (", and say ", Argument("other", "True"))),
                 ", or rename the value.",
             )
         if folded in seen:
-            same = (
-                "twice"
-                if seen[folded] == name
-                else f"beside {seen[folded]!r}, which differs by case alone"
-            )
-            raise UsageError(f"segments: {name!r} is there {same}; name each segment once.")
+            where = f"beside {seen[folded]!r}, which differs by case alone"
+            if seen[folded] == name:
+                where = "twice"
+            raise UsageError(f"segments: {name!r} is there {where}; name each segment once.")
         seen[folded] = name
 
 
 def _check_folder(name: str) -> None:
-    plain = name.isprintable() and not FORBIDDEN & set(name) and name.strip(" .") == name
-    if not plain or len(name.encode("utf-8", "replace")) > LONGEST:
+    """Refuse a name that can't be the name of a folder."""
+    is_plain = name.isprintable() and not FORBIDDEN & set(name) and name.strip(" .") == name
+    if not is_plain or len(name.encode("utf-8", "replace")) > LONGEST:
         raise UsageError(
-            f"segments: {name!r} can't be the name of a folder; use up to {LONGEST} printable characters without"
-            f" {' '.join(sorted(FORBIDDEN))}, not beginning or ending with a space or a dot."
+            f"segments: {name!r} can't be the name of a folder; use up to {LONGEST} printable"
+            f" characters without {' '.join(sorted(FORBIDDEN))}, not beginning or ending with a"
+            " space or a dot."
         )

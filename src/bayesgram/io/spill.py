@@ -1,8 +1,12 @@
-"""Arrays that are spilled to disk: what would not fit in memory is written in parts and read back part by part.
+"""Arrays that are spilled to disk: what does not fit in memory is written and read back in parts.
 
-A scratch folder (`files/temporary.py`) is private, and goes away with the process or with a later run. Where a table is
-too large to be asked at any place, `partitioned_lookup` and `partitioned_reduce` deal out what is asked, or brought, to parts of it, and
-take one part at a time. `Chunks` and `ArrayBlocks` are for what is either in memory or on disk as a whole.
+The folder (`atomic.spill_folder`) is private, and goes away with the process or with a later run.
+
+- `SpillBuckets`, `SpillStreams`: rows and token numbers that are always written to files, or once
+  they are too many for memory.
+- `SpillableChunks`, `SpillableArrays`, `SpillableColumn`: in memory, or in files.
+- `partitioned_lookup` and `partitioned_reduce` are for tables that are too large to be in memory:
+  they distribute what is looked up, or added, to parts of the table, and take one part at a time.
 """
 
 import errno
@@ -26,27 +30,29 @@ from numpy.typing import DTypeLike, NDArray
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import read_ahead
 
-Columns = Sequence[NDArray[Any]]
-Answering = Callable[[Integers], NDArray[Any]]
-Combining = Callable[[NDArray[Any], Integers, NDArray[Any]], None]
+ColumnArrays = Sequence[NDArray[Any]]  # as many arrays as there are columns, all of one length
+# Returns the values of some keys.
+Lookup = Callable[[Integers], NDArray[Any]]
+# Changes an array at places, of which some may be equal, by amounts: as `np.add.at` does.
+Reducer = Callable[[NDArray[Any], Integers, NDArray[Any]], None]
 
-ARRAYS_AT_ONCE = 32
+ARRAYS_AT_ONCE = 32  # of a stream that are read from disk at once; not measured
 
 
-def append_columns(path: Path, columns: Columns) -> None:
-    """Add columns to the end of a file."""
+def append_columns(path: Path, columns: ColumnArrays) -> None:
+    """Append columns to a file."""
     with path.open("ab") as file:
         _write_columns(file, columns)
 
 
-def _write_columns(file: BufferedWriter, columns: Columns) -> None:
+def _write_columns(file: BufferedWriter, columns: ColumnArrays) -> None:
     for column in columns:
         write_array_header_1_0(file, header_data_from_array_1_0(column))
         file.write(np.ascontiguousarray(column).data)  # np.save would not say why it fails
 
 
 def read_columns(path: Path, number: int) -> Iterator[list[NDArray[Any]]]:
-    """Columns as they were added, so many at a time."""
+    """Yield columns as they were added, `number` at a time."""
     with path.open("rb") as file:
         while columns := [_read_column(file) for _ in range(number) if file.peek(1)]:
             yield columns
@@ -61,13 +67,20 @@ def _read_column(file: BufferedReader) -> NDArray[Any]:
 
 
 def _fill(array: NDArray[Any], file: BufferedReader) -> None:
-    """Read as much as the array holds; less would be a loss in silence."""
+    """Fill an array from a file. A file that is too short is an error, not a silent loss."""
     if file.readinto(array.data) != array.nbytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO), file.name)
 
 
 class SpillBuckets:
-    """Rows of a few columns, dealt out to numbered files; every file can be read by itself."""
+    """Rows of a few columns in numbered files (buckets), each of which can be read by itself.
+
+    Args:
+        folder: Where the files are.
+        name: What their names begin with.
+        buckets: How many there are.
+        columns: How many columns a row has.
+    """
 
     def __init__(self, folder: Path, name: str, *, buckets: int, columns: int) -> None:
         self._paths = [folder / f"{name}-{number}" for number in range(buckets)]
@@ -76,25 +89,25 @@ class SpillBuckets:
     def __len__(self) -> int:
         return len(self._paths)
 
-    def add(self, edges: Integers, columns: Columns) -> None:
-        """Append rows that are in order of their buckets: bucket b has those from edges[b] to edges[b + 1]."""
+    def add(self, edges: Integers, columns: ColumnArrays) -> None:
+        """Append rows in order of their buckets; bucket b has edges[b] to edges[b + 1]."""
         for path, (first, last) in zip(self._paths, pairwise(edges), strict=True):
             if last > first:
                 append_columns(path, [column[first:last] for column in columns])
 
-    def add_to(self, number: int, columns: Columns) -> None:
+    def add_to(self, number: int, columns: ColumnArrays) -> None:
         """Append rows to one bucket."""
         append_columns(self._paths[number], columns)
 
-    def taken(self, number: int) -> Iterator[list[NDArray[Any]]]:
-        """The columns of a bucket, as they were added; then the bucket is empty."""
+    def drain(self, number: int) -> Iterator[list[NDArray[Any]]]:
+        """Yield the columns of a bucket, as they were added; then the bucket is empty."""
         if self._paths[number].exists():
             yield from read_columns(self._paths[number], self._columns)
             self._paths[number].unlink()
 
 
-class Chunks:
-    """Rows of a few columns, added a chunk at a time and read in that order: in memory, or in a file.
+class SpillableChunks:
+    """Rows of a few columns, added and read a chunk at a time, in memory or in a file.
 
     Args:
         path: The file that holds them, which need not exist; None keeps them in memory.
@@ -102,25 +115,26 @@ class Chunks:
     """
 
     def __init__(self, path: Path | None, *, columns: int) -> None:
-        self._path, self._columns = path, columns
-        self._kept: list[Columns] = []
+        self._path = path
+        self._columns = columns
+        self._kept: list[ColumnArrays] = []
 
-    def add(self, columns: Columns) -> None:
+    def add(self, columns: ColumnArrays) -> None:
         """Add a chunk at the end."""
         if self._path is None:
             self._kept.append(columns)
         else:
             append_columns(self._path, columns)
 
-    def __iter__(self) -> Iterator[Columns]:
-        """All chunks, in the order in which they were added."""
+    def __iter__(self) -> Iterator[ColumnArrays]:
+        """Yield all chunks, in the order in which they were added."""
         if self._path is None:
             yield from self._kept
         elif self._path.exists():
             yield from read_columns(self._path, self._columns)
 
-    def taken(self) -> Iterator[Columns]:
-        """The same; memory holds no chunk any longer than its reader, and at the end there is none."""
+    def drain(self) -> Iterator[ColumnArrays]:
+        """Yield all chunks in order, and remove each from memory; at the end there is none."""
         self._kept.reverse()
         while self._kept:
             yield self._kept.pop()
@@ -129,13 +143,13 @@ class Chunks:
             self.remove()
 
     def remove(self) -> None:
-        """Forget all chunks."""
+        """Remove all chunks."""
         self._kept = []
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
 
-class ArrayBlocks:
+class SpillableArrays:
     """Arrays numbered from 0 that may be replaced one by one: in memory, or each in a file.
 
     An array that was read from a file is the caller's own; one in memory is not copied.
@@ -166,21 +180,29 @@ class ArrayBlocks:
         return path.with_name(f"{path.name}-{number}")
 
 
-class Column:
-    """Numbers of one kind, or rows of them: added at the end, read from any place; a file once they are many."""
+class SpillableColumn:
+    """Numbers of one type, or rows of them: appended, and read from any place.
+
+    Args:
+        path: The file that holds them, once they are many.
+        kind: Their type.
+        width: How many numbers a row has; None for plain numbers.
+        kept_bytes: How much is kept in memory before there is a file.
+    """
 
     def __init__(
         self, path: Path, kind: DTypeLike, *, width: int | None = None, kept_bytes: int = 0
     ) -> None:
-        self._path, self._kind, self._row = path, np.dtype(kind), () if width is None else (width,)
-        self._kept: NDArray[Any] | None = np.empty(
-            (0, *self._row), kind
-        )  # as long as there is no file
+        self._path = path
+        self._kind = np.dtype(kind)
+        self._row_shape = () if width is None else (width,)
+        # None as soon as there is a file.
+        self._kept: NDArray[Any] | None = np.empty((0, *self._row_shape), kind)
         self._kept_bytes = kept_bytes
         self.size = 0
 
     def add(self, values: NDArray[Any]) -> None:
-        """Add rows at the end."""
+        """Append rows."""
         self.size += len(values)
         added = np.ascontiguousarray(values, self._kind)
         if self._kept is not None and self._kept.nbytes + added.nbytes <= self._kept_bytes:
@@ -193,27 +215,27 @@ class Column:
             file.write(added.data)
 
     def read(self, first: int, last: int) -> NDArray[Any]:
-        """The rows of a range: the caller's own."""
+        """Return a copy of the rows from `first` to `last`."""
         if self._kept is not None:
             return self._kept[first:last].copy()
-        values = np.empty((last - first, *self._row), self._kind)
+        values = np.empty((last - first, *self._row_shape), self._kind)
         with self._path.open("rb") as file:
             file.seek(first * values[:1].nbytes if last > first else 0)
             _fill(values, file)
         return values
 
     def spans(self, rows: int) -> Iterator[NDArray[Any]]:
-        """All rows, so many at a time."""
+        """Yield all rows, `rows` at a time."""
         return (self.read(*span) for span in spans(self.size, rows))
 
     def remove(self) -> None:
-        """Take its room back."""
+        """Remove the file, if there is one."""
         if self._kept is None:
             self._path.unlink()
 
 
 def spans(size: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Ranges of so many that cover `size`.
+    """Yield (first, last) of ranges of `rows` that cover `size`.
 
     >>> list(spans(5, 2))
     [(0, 2), (2, 4), (4, 5)]
@@ -222,116 +244,135 @@ def spans(size: int, rows: int) -> Iterator[tuple[int, int]]:
 
 
 def partitioned_lookup(
-    asked: Iterable[Integers], edges: Integers, opened: Callable[[int], Answering], folder: Path
+    keys: Iterable[Integers],
+    edges: Integers,
+    open_part: Callable[[int], Lookup],
+    folder: Path,
 ) -> Iterator[NDArray[Any]]:
-    """The answers to keys, block by block and in the order in which they are asked.
+    """Yield the values of keys, block by block, from a table of which one part is open at a time.
 
-    `opened` gives part p of a table, which answers keys from edges[p] up to edges[p + 1]; one part is open at a time.
+    Args:
+        keys: Blocks of keys.
+        edges: Part p of the table has the keys from edges[p] up to edges[p + 1].
+        open_part: Is called with the number of a part, and returns its lookup.
+        folder: Where to spill, if there is more than one part.
     """
     if edges.size == 1:
-        yield from map(opened(0), asked)
+        yield from map(open_part(0), keys)
         return
     with TemporaryDirectory(dir=folder) as name:
-        parts = Path(name, "parts")
-        questions, answers = (
-            SpillBuckets(Path(name), kind, buckets=edges.size, columns=1)
-            for kind in ("asked", "told")
-        )
-        for keys in asked:
-            part = (np.searchsorted(edges, keys, side="right") - 1).astype(np.uint16)
-            order = np.argsort(part, kind="stable")
-            questions.add(np.searchsorted(part[order], np.arange(edges.size + 1)), [keys[order]])
-            append_columns(parts, [part])
-        for number in range(edges.size):
-            answer = opened(number)
-            for (keys,) in questions.taken(number):
-                answers.add_to(number, [answer(keys)])
-            nothing = answer(np.zeros(0, np.int64))
-            del answer
-        yield from restore_order((part for (part,) in read_columns(parts, 1)), answers, nothing)
+        parts_path = Path(name, "parts")
+        keys_by_part = SpillBuckets(Path(name), "keys", buckets=edges.size, columns=1)
+        values_by_part = SpillBuckets(Path(name), "values", buckets=edges.size, columns=1)
+        for block in keys:
+            parts = (np.searchsorted(edges, block, side="right") - 1).astype(np.uint16)
+            order = np.argsort(parts, kind="stable")
+            part_edges = np.searchsorted(parts[order], np.arange(edges.size + 1))
+            keys_by_part.add(part_edges, [block[order]])
+            append_columns(parts_path, [parts])
+        for part in range(edges.size):
+            look_up = open_part(part)
+            for (block,) in keys_by_part.drain(part):
+                values_by_part.add_to(part, [look_up(block)])
+            no_values = look_up(np.zeros(0, np.int64))
+            del look_up  # closes this part before the next is opened
+        blocks = (parts for (parts,) in read_columns(parts_path, 1))
+        yield from restore_order(blocks, values_by_part, no_values)
 
 
 def restore_order(
-    asked: Iterable[NDArray[Any]], answers: SpillBuckets, nothing: NDArray[Any]
+    blocks: Iterable[NDArray[Any]], values_by_part: SpillBuckets, no_values: NDArray[Any]
 ) -> Iterator[NDArray[Any]]:
-    """Answers that were found part by part, back in the order of the questions, block by block.
+    """Yield values that were looked up part by part in the order of the keys, block by block.
 
     Args:
-        asked: For each block of questions, the part of the table that each question went to.
-        answers: A bucket for each part; its chunks are those of the blocks that asked this part, in order.
-        nothing: The answers to no questions, which say what kind of numbers answers are.
+        blocks: For each block of keys, the part of the table that each key went to.
+        values_by_part: A bucket for each part; its chunks are those of the blocks that had keys of
+            this part, in order.
+        no_values: An empty array of the type of the values.
     """
-    told = [answers.taken(number) for number in range(len(answers))]
-    for part in asked:
-        found = np.concatenate([nothing, *(next(told[number])[0] for number in np.unique(part))])
-        block = np.empty_like(found)
-        block[np.argsort(part, kind="stable")] = found
-        yield block
+    chunks_by_part = [values_by_part.drain(part) for part in range(len(values_by_part))]
+    for parts in blocks:
+        chunks = (next(chunks_by_part[part])[0] for part in np.unique(parts))
+        values = np.concatenate([no_values, *chunks])
+        ordered = np.empty_like(values)
+        ordered[np.argsort(parts, kind="stable")] = values
+        yield ordered
 
 
 def partitioned_reduce(
-    brought: Iterable[tuple[Integers, NDArray[Any]]],
+    updates: Iterable[tuple[Integers, NDArray[Any]]],
     size: int,
     rows: int,
     *,
-    combine: Combining,
+    combine: Reducer,
     nothing: NDArray[Any],
     folder: Path,
 ) -> Iterator[NDArray[Any]]:
-    """What each of `size` places has, some places at a time: `nothing`, combined with all that is brought to it.
+    """Yield what each of `size` places has after all updates, `rows` places at a time.
 
-    `combine` changes an array at places, of which some may be equal, by amounts: as `np.add.at` does.
+    Args:
+        updates: Pairs of places and amounts.
+        size: How many places there are.
+        rows: How many places are in memory at once.
+        combine: Changes an array at places by amounts.
+        nothing: What a place has before any update, as an array of one element.
+        folder: Where to spill, if not all places are in memory at once.
     """
     if size <= rows:
-        found = np.repeat(nothing, size)
-        for places, amounts in brought:
-            combine(found, places, amounts)
-        yield found
+        totals = np.repeat(nothing, size)
+        for places, amounts in updates:
+            combine(totals, places, amounts)
+        yield totals
         return
     with TemporaryDirectory(dir=folder) as name:
-        parts = -(-size // rows)
-        waiting = SpillBuckets(Path(name), "brought", buckets=parts, columns=2)
-        for places, amounts in brought:
-            part = (places // rows).astype(np.uint16)
-            order = np.argsort(part, kind="stable")
-            waiting.add(
-                np.searchsorted(part[order], np.arange(parts + 1)), [places[order], amounts[order]]
-            )
-        for number, (first, last) in enumerate(spans(size, rows)):
-            found = np.repeat(nothing, last - first)
-            for places, amounts in waiting.taken(number):
-                combine(found, places - first, amounts)
-            yield found
+        part_count = -(-size // rows)
+        updates_by_part = SpillBuckets(Path(name), "updates", buckets=part_count, columns=2)
+        for places, amounts in updates:
+            parts = (places // rows).astype(np.uint16)
+            order = np.argsort(parts, kind="stable")
+            part_edges = np.searchsorted(parts[order], np.arange(part_count + 1))
+            updates_by_part.add(part_edges, [places[order], amounts[order]])
+        for part, (first, last) in enumerate(spans(size, rows)):
+            totals = np.repeat(nothing, last - first)
+            for places, amounts in updates_by_part.drain(part):
+                combine(totals, places - first, amounts)
+            yield totals
 
 
 class SpillStreams:
-    """Arrays of numbers that are gone through several times, in memory or on disk.
+    """Arrays of numbers that are iterated several times, in memory or on disk.
 
-    Use what is given before asking for more: what comes from disk is overwritten by what comes after the next.
+    Arrays that come from disk share a double buffer: they are valid until the next-but-one
+    iteration.
+
+    Args:
+        folder: Where the file is; None keeps everything in memory.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self._path = folder and folder / "streams"
         self._kept: list[Ids] = []
         self.kept_bytes = 0
-        self.on_disk: list[int] = []  # lengths of arrays
+        self.on_disk: list[int] = []  # the lengths of the arrays in the file
 
     @property
     def size(self) -> int:
-        """Numbers in all arrays."""
+        """How many numbers all arrays have."""
         return sum(self.on_disk) + self.kept_bytes // 4
 
     def add(self, array: Ids) -> None:
-        """Add one array at the end."""
+        """Append an array."""
         self._kept.append(array)
         self.kept_bytes += array.nbytes
 
     def clear(self) -> None:
-        """Forget those in memory."""
-        self._kept, self.kept_bytes = [], 0
+        """Remove the arrays that are in memory."""
+        self._kept = []
+        self.kept_bytes = 0
 
     def to_disk(self) -> None:
-        """Move all to disk."""
+        """Move all arrays to disk, if there is a folder."""
         if self._path:
             with self._path.open("ab") as file:
                 for array in self._kept:
@@ -340,7 +381,7 @@ class SpillStreams:
             self.clear()
 
     def __iter__(self) -> Iterator[list[Ids]]:
-        """All arrays, some at a time."""
+        """Yield all arrays, in lists of a few."""
         yield from read_ahead(self._from_disk())
         for first in range(0, len(self._kept), ARRAYS_AT_ONCE):
             yield self._kept[first : first + ARRAYS_AT_ONCE]
@@ -348,13 +389,14 @@ class SpillStreams:
     def _from_disk(self) -> Iterator[list[Ids]]:
         if not self._path or not self.on_disk:
             return
-        rooms = [np.empty(0, np.int32) for _ in range(2)]
+        # The older buffer is filled next, while the caller still uses the newer one.
+        older = np.empty(0, np.int32)
+        newer = np.empty(0, np.int32)
         with self._path.open("rb") as file:
             for first in range(0, len(self.on_disk), ARRAYS_AT_ONCE):
                 edges = [0, *accumulate(self.on_disk[first : first + ARRAYS_AT_ONCE])]
-                rooms = [
-                    rooms[1],
-                    rooms[0] if edges[-1] <= rooms[0].size else np.empty(edges[-1], np.int32),
-                ]
-                _fill(rooms[1][: edges[-1]], file)
-                yield [rooms[1][start:end] for start, end in pairwise(edges)]
+                if edges[-1] > older.size:
+                    older = np.empty(edges[-1], np.int32)
+                older, newer = newer, older
+                _fill(newer[: edges[-1]], file)
+                yield [newer[start:end] for start, end in pairwise(edges)]

@@ -1,12 +1,10 @@
-"""The content of an xz file, which Arrow can't read.
+"""Read the bytes of a file, decompressed, in blocks of whole lines; and read plain text.
 
-In:  an open file.   Out: its bytes, decompressed as they are asked for.
-Does not use Python's own `lzma.open`, which takes whatever follows the first stream for nothing, and says nothing.
+`open_stream` opens a `Source`, `line_blocks` yields its blocks, and `read_text` gives one record
+for each line of plain text. No more than a block is in memory, or one line where a line is longer.
 
-Bytes of a file, decompressed, and plain text.
-
-In:  a `Source`.   Out: blocks of whole lines; for plain text, one record for each line.
-Does not hold more than a block, or one line where a line is longer than a block.
+`XzContent` decompresses xz, which Arrow can't. Python's own `lzma.open` silently ignores whatever
+follows the first stream.
 """
 
 from collections.abc import Iterator
@@ -22,50 +20,9 @@ from bayesgram.errors import BayesgramError
 from bayesgram.io.inputs import Source, check_first_bytes
 from bayesgram.io.records import Chunk, as_bytes
 
-_PACKED_BYTES = 1 << 16  # read at a time
-
-
-class XzContent:
-    """Streams of xz one after the other, with zeros between them if need be, as the format allows."""
-
-    def __init__(self, disk: pa.NativeFile) -> None:
-        self._disk, self._decoder = disk, LZMADecompressor(FORMAT_XZ)
-
-    def read(self, size: int, /) -> bytes:
-        """As many bytes, or fewer at the end; none after it."""
-        parts: list[bytes] = []
-        while size and (part := self._some(size)):
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
-
-    def _some(self, size: int) -> bytes:
-        while True:
-            packed = b""
-            if self._decoder.eof:
-                packed = self._after_zeros(self._decoder.unused_data)
-                if not packed:
-                    return b""
-                self._decoder = LZMADecompressor(FORMAT_XZ)
-            elif self._decoder.needs_input and not (packed := self._disk.read(_PACKED_BYTES)):
-                raise OSError("the file ends within a stream")
-            try:
-                part = self._decoder.decompress(packed, size)
-            except LZMAError:
-                raise OSError("not a stream of xz") from None
-            if part:
-                return part
-
-    def _after_zeros(self, packed: bytes) -> bytes:
-        """What begins the next stream."""
-        packed = packed.lstrip(b"\0")
-        while not packed and (more := self._disk.read(_PACKED_BYTES)):
-            packed = more.lstrip(b"\0")
-        return packed
-
-
-BLOCK_BYTES = 1 << 23
+BLOCK_BYTES = 1 << 23  # that are read at a time; not measured
 LINE_BYTES = 1 << 28  # longer lines are refused: they would not fit in memory several times over
+_PACKED_BYTES = 1 << 16  # of an xz file that are read at a time; not measured
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _CODECS: dict[str, Literal["gzip", "zstd", "bz2"]] = {"gz": "gzip", "zst": "zstd", "bz2": "bz2"}
@@ -75,15 +32,15 @@ class Content(Protocol):
     """Bytes that are read from first to last."""
 
     def read(self, size: int, /) -> bytes:
-        """As many bytes, or fewer at the end; none after it."""
+        """Return `size` bytes, or fewer at the end of the file; none after it."""
 
 
 @dataclass(frozen=True)
 class ByteStream:
-    """An open file: `content` is decompressed, `disk` is the file itself."""
+    """An open file."""
 
-    content: Content
-    disk: pa.NativeFile
+    content: Content  # decompressed
+    disk: pa.NativeFile  # the file itself
 
     @property
     def position(self) -> int:
@@ -108,8 +65,14 @@ def open_stream(source: Source) -> Iterator[ByteStream]:
 
 
 def line_blocks(stream: ByteStream, source: Source) -> Iterator[bytes]:
-    """Yield blocks that end with a newline, but for the last; a byte order mark at the start is dropped."""
-    pending, size, line, mark = [b""], 0, 1, BYTE_ORDER_MARK
+    """Yield blocks that end with a newline, but for the last.
+
+    A byte order mark at the start is dropped.
+    """
+    pending = [b""]  # what was read after the last newline
+    pending_size = 0
+    line = 1  # the number of the line that `pending` begins
+    mark = BYTE_ORDER_MARK  # what the next block may begin with
     while data := stream.content.read(BLOCK_BYTES):
         if mark and len(pending) == 1:
             check_first_bytes(source, data)
@@ -117,10 +80,13 @@ def line_blocks(stream: ByteStream, source: Source) -> Iterator[bytes]:
         if cut:
             block = b"".join([*pending, data[:cut]])
             yield block.removeprefix(mark)
-            pending, size, line, mark = [], 0, line + block.count(b"\n"), b""
+            pending = []
+            pending_size = 0
+            line += block.count(b"\n")
+            mark = b""
         pending.append(data[cut:])
-        size += len(data) - cut
-        if size > LINE_BYTES:
+        pending_size += len(data) - cut
+        if pending_size > LINE_BYTES:
             raise BayesgramError(
                 f"{source.name}: row {line}: longer than {LINE_BYTES >> 20} MB. Split the row."
             )
@@ -129,7 +95,7 @@ def line_blocks(stream: ByteStream, source: Source) -> Iterator[bytes]:
 
 
 def read_text(source: Source) -> Iterator[Chunk]:
-    """Every line is one record, without its line end."""
+    """Yield chunks of plain text: every line is one record, without its line end."""
     with open_stream(source) as stream:
         row = 1
         for block in line_blocks(stream, source):
@@ -138,3 +104,44 @@ def read_text(source: Source) -> Iterator[Chunk]:
             text = as_bytes(pc.split_pattern(lines, pattern="\n").flatten())
             yield Chunk(text, None, range(row, row + len(text)), stream.position)
             row += len(text)
+
+
+class XzContent:
+    """The content of an xz file: streams one after the other, perhaps with zeros between them."""
+
+    def __init__(self, disk: pa.NativeFile) -> None:
+        self._disk = disk
+        self._decoder = LZMADecompressor(FORMAT_XZ)
+
+    def read(self, size: int, /) -> bytes:
+        """Return `size` bytes, or fewer at the end of the file; none after it."""
+        parts: list[bytes] = []
+        while size and (part := self._read_part(size)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _read_part(self, size: int) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+        while True:
+            packed = b""
+            if self._decoder.eof:
+                packed = self._skip_zeros(self._decoder.unused_data)
+                if not packed:
+                    return b""
+                self._decoder = LZMADecompressor(FORMAT_XZ)
+            elif self._decoder.needs_input and not (packed := self._disk.read(_PACKED_BYTES)):
+                raise OSError("the file ends within a stream")
+            try:
+                part = self._decoder.decompress(packed, size)
+            except LZMAError:
+                raise OSError("not a stream of xz") from None
+            if part:
+                return part
+
+    def _skip_zeros(self, packed: bytes) -> bytes:
+        """Return what begins the next stream; nothing at the end of the file."""
+        packed = packed.lstrip(b"\0")
+        while not packed and (more := self._disk.read(_PACKED_BYTES)):
+            packed = more.lstrip(b"\0")
+        return packed

@@ -165,7 +165,7 @@ class AdaptedModel:
             context: A text, of which the last sentence is unfinished, or a list of words.
             k: How many words.
         """
-        words = self.tokenizer.finished(context)[-1] if isinstance(context, str) else context
+        words = self.tokenizer.split_finished(context)[-1] if isinstance(context, str) else context
         return predict_words(self, words, k)
 
 

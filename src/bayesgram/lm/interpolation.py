@@ -286,7 +286,7 @@ def _encode_texts(words: Words, tokenizer: Tokenizer, texts: pa.LargeBinaryArray
     """Return rows of text as word ids, −1 at the end of each sentence; unknown words are <unk>."""
     start, end, unknown = find_special(words)
     parts = [np.zeros(0, np.int32)]
-    for data, offsets, _ in tokenizer.scan(texts):
+    for data, offsets, _ in tokenizer.tokenize_chunks(texts):
         distinct = StringTable()  # each word is looked up once
         index = distinct.add(data, offsets)
         ids = words.find(*buffers(distinct.strings()))

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesgram.arrays import Bools, Bytes, Floats, Integers, Singles
-from bayesgram.io.spill import Column, spans
+from bayesgram.io.spill import SpillableColumn, spans
 from bayesgram.kernels import kernel
 from bayesgram.lm import packed
 from bayesgram.lm.ngram_counts import NgramCounts
@@ -47,7 +47,7 @@ from bayesgram.lm.trie import LOG_NEVER, Trie
 
 FALLBACK_DISCOUNTS = (0.0, 0.5, 1.0, 1.5)  # for a = 0, 1, 2 and 3 or more
 
-Masks = Sequence[Column] | None  # which n-grams of each order stay; None: all
+Masks = Sequence[SpillableColumn] | None  # which n-grams of each order stay; None: all
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +55,8 @@ class KneserNeyEstimate:
     """p(w|h) of all n-grams, and the backoff weight of every context: a column for each order."""
 
     counts: NgramCounts
-    probability: list[Column]
-    backoff: list[Column]
+    probability: list[SpillableColumn]
+    backoff: list[SpillableColumn]
 
     def to_log10(self, order: int, probability: Floats) -> Singles:
         """Return log10 p as a model stores it; of order 1, `probability` is that of all words."""
@@ -95,7 +95,7 @@ def estimate_kneser_ney(counts: NgramCounts, masks: Masks = None) -> Trie:
 # --- Adjusted counts and discounts ---
 
 
-def adjust_counts(counts: NgramCounts, masks: Masks = None) -> list[Column]:
+def adjust_counts(counts: NgramCounts, masks: Masks = None) -> list[SpillableColumn]:
     """Return a(g) of all n-grams: how many words stand before g, where these n-grams stay.
 
     Of an n-gram that goes, its own a is added instead.
@@ -114,7 +114,9 @@ def adjust_counts(counts: NgramCounts, masks: Masks = None) -> list[Column]:
     return adjusted
 
 
-def _add_sentence_starts(counts: NgramCounts, order: int, sums: Iterator[Integers]) -> Column:
+def _add_sentence_starts(
+    counts: NgramCounts, order: int, sums: Iterator[Integers]
+) -> SpillableColumn:
     """Return adjusted counts of an order, in which n-grams that begin with <s> have their counts.
 
     <s> itself has none.
@@ -133,7 +135,7 @@ def _add_sentence_starts(counts: NgramCounts, order: int, sums: Iterator[Integer
     return column
 
 
-def _remove_lower_orders(adjusted: Sequence[Column]) -> None:
+def _remove_lower_orders(adjusted: Sequence[SpillableColumn]) -> None:
     """Remove adjusted counts; those of the longest n-grams are the counts themselves, and stay."""
     for column in adjusted[:-1]:
         column.remove()
@@ -177,7 +179,7 @@ def _read_mask(masks: Masks, order: int, first: int, last: int) -> Bools:
 
 def estimate_probabilities(
     counts: NgramCounts,
-    adjusted: Sequence[Column],
+    adjusted: Sequence[SpillableColumn],
     discounts: Sequence[Floats],
     masks: Masks = None,
 ) -> KneserNeyEstimate:
@@ -315,7 +317,7 @@ def pack_estimate(estimate: KneserNeyEstimate, masks: Masks) -> Trie:
 def _make_layout(
     counts: NgramCounts,
     sizes: Sequence[int],
-    first_children: Sequence[Column],
+    first_children: Sequence[SpillableColumn],
     bits: tuple[int, int],
 ) -> Layout:
     probability_bits, backoff_bits = bits
@@ -327,7 +329,7 @@ def _make_layout(
     return Layout(tuple(sizes), probability_bits, backoff_bits, tuple(child_bits))
 
 
-def _find_first_children(counts: NgramCounts, masks: Masks, order: int) -> Column:
+def _find_first_children(counts: NgramCounts, masks: Masks, order: int) -> SpillableColumn:
     """Return where the children of each n-gram that stays begin, and where the last ones end."""
     column = counts.new_column(np.int64)
     first = 0
@@ -346,7 +348,7 @@ def _pack_order(
     masks: Masks,
     order: int,
     layout: Layout,
-    first_children: Column | None,
+    first_children: SpillableColumn | None,
     records: Bytes,
     bases: Codes,
 ) -> None:

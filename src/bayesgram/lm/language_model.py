@@ -203,7 +203,7 @@ class LanguageModel:
             model = cls.from_release(Release.load(folder))
         else:
             model = cls.load(folder)
-        return replace(model, tokenizer=model.tokenizer.known_by(tokenizer))
+        return replace(model, tokenizer=model.tokenizer.with_definition_of(tokenizer))
 
     # --- Describing ---
 
@@ -285,7 +285,7 @@ class LanguageModel:
         total = 0.0
         count = 0
         for chunk in chunks(texts):
-            tokens, offsets, _ = self.tokenizer.cut(chunk)
+            tokens, offsets, _ = self.tokenizer.tokenize(chunk)
             scores = self.trie.score(self.encode_tokens(tokens, offsets))[0]
             total += float(scores.sum())
             count += scores.size
@@ -315,10 +315,12 @@ class LanguageModel:
                 place, the model's casing and what is typed ask for.
         """
         if isinstance(context, str):
-            sentences = self.tokenizer.finished(context)
+            sentences = self.tokenizer.split_finished(context)
         else:
             sentences = [list(context)]
-        predictions = self._predict_words(sentences, self.tokenizer.begun(typed), k, cache)
+        predictions = self._predict_words(
+            sentences, self.tokenizer.normalize_prefix(typed), k, cache
+        )
         return self.capitalise(predictions, sentences, typed) if capitals else predictions
 
     @check_arguments
@@ -339,7 +341,7 @@ class LanguageModel:
         >>> model.suggest("Red f", 1)[0].word, model.suggest("Fish swim. B", 1)[0].word
         ('fish', 'Blue')
         """
-        sentences, prefix = self.tokenizer.unfinished(text)
+        sentences, prefix = self.tokenizer.split_unfinished(text)
         predictions = self._predict_words(sentences, prefix, k, cache)
         typed = text[len(text) - len(prefix) :]
         return self.capitalise(predictions, sentences, typed) if capitals else predictions
@@ -407,7 +409,7 @@ class LanguageModel:
         """Return the words of rows of valid UTF-8 as ids, −1 at the end of each sentence."""
         parts = [np.zeros(0, np.int32)]
         for chunk in chunks(texts):
-            tokens, offsets, _ = self.tokenizer.cut(chunk)
+            tokens, offsets, _ = self.tokenizer.tokenize(chunk)
             parts.append(self.encode_tokens(tokens, offsets))
         return np.concatenate(parts)
 
@@ -619,8 +621,8 @@ class CaseCounter:
     def add(self, texts: pa.LargeBinaryArray) -> None:
         """Count rows of valid UTF-8: cut in both ways, which differ in case alone."""
         rows = texts.cast(pa.large_binary())
-        lower_scan = self._lower_tokenizer.scan(rows)
-        case_scan = self._case_tokenizer.scan(rows)
+        lower_scan = self._lower_tokenizer.tokenize_chunks(rows)
+        case_scan = self._case_tokenizer.tokenize_chunks(rows)
         for lower, cased in zip(lower_scan, case_scan, strict=True):
             words = self._words.add(*lower[:2])
             spellings = self._spellings.add(*cased[:2])

@@ -25,7 +25,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.errors import BayesgramError
-from bayesgram.io.spill import Answering, Column, partitioned_lookup, partitioned_reduce, spans
+from bayesgram.io.spill import (
+    Lookup,
+    SpillableColumn,
+    partitioned_lookup,
+    partitioned_reduce,
+    spans,
+)
 from bayesgram.kernels import kernel
 from bayesgram.lm.packed import Words, bits_for
 from bayesgram.lm.trie import MAX_NODES, find_special
@@ -62,10 +68,10 @@ class ContextBlock(NamedTuple):
 class CountLevel:
     """The n-grams of one order, as columns on disk."""
 
-    word: Column  # the last word
-    counts: Column
-    suffix: Column  # its place in the order below
-    children: Column  # how many there are in the next order; empty for the longest
+    word: SpillableColumn  # the last word
+    counts: SpillableColumn
+    suffix: SpillableColumn  # its place in the order below
+    children: SpillableColumn  # how many there are in the next order; empty for the longest
 
     @property
     def size(self) -> int:
@@ -146,10 +152,10 @@ class NgramCounts:
             ranges.append((before, before + inside))
         return ranges
 
-    def new_column(self, kind: DTypeLike, *, width: int | None = None) -> Column:
+    def new_column(self, kind: DTypeLike, *, width: int | None = None) -> SpillableColumn:
         """Return an empty column on disk."""
         path = self.folder / f"column-{next(self._column_numbers)}"
-        return Column(path, kind, width=width, kept_bytes=self.memory // MAX_COLUMNS)
+        return SpillableColumn(path, kind, width=width, kept_bytes=self.memory // MAX_COLUMNS)
 
     def blocks(self, order: int, max_rows: int | None = None) -> Iterator[ContextBlock]:
         """Yield all n-grams of an order from 2 with their contexts.
@@ -172,7 +178,7 @@ class NgramCounts:
             context = next_context
             node = next_node
 
-    def lookup_at_suffixes(self, order: int, values: Column) -> Iterator[NDArray[Any]]:
+    def lookup_at_suffixes(self, order: int, values: SpillableColumn) -> Iterator[NDArray[Any]]:
         """Yield, for each block of an order's n-grams, the values of their suffixes.
 
         Args:
@@ -183,7 +189,7 @@ class NgramCounts:
         suffix = self.levels[order - 1].suffix
         places = (suffix.read(*block.nodes) for block in self.blocks(order))
 
-        def load_part(number: int) -> Answering:
+        def load_part(number: int) -> Lookup:
             first = number * part_rows
             last = min(first + part_rows, values.size)
             return partial(_take_from, values.read(first, last), first)
@@ -229,7 +235,7 @@ class NgramCounts:
             children=self.new_column(np.int32),
         )
 
-    def _add_words(self, parts: Iterable[CountedRows], rows: Column) -> None:
+    def _add_words(self, parts: Iterable[CountedRows], rows: SpillableColumn) -> None:
         """Add order 1: all words, and how often they occur."""
         counts = np.zeros(len(self.words), np.int64)
         for part_rows, part_counts in parts:
@@ -242,7 +248,9 @@ class NgramCounts:
         rows.add(ids[:, None])
         self.levels.append(level)
 
-    def _add_order(self, order: int, parts: Iterable[CountedRows], shorter_rows: Column) -> Column:
+    def _add_order(
+        self, order: int, parts: Iterable[CountedRows], shorter_rows: SpillableColumn
+    ) -> SpillableColumn:
         """Add the n-grams of the next order, sorted.
 
         Returns:
@@ -295,7 +303,7 @@ class NgramCounts:
             if block.children.any()
         ]
 
-        def load_part(number: int) -> Answering:
+        def load_part(number: int) -> Lookup:
             block = parts[number]
             words = shorter.word.read(*block.nodes)
             keys = (block.contexts[0] + block.parents) * word_count + words
@@ -316,7 +324,7 @@ def _find_in(keys: Integers, first: int, targets: Integers) -> Integers:
     return first + np.searchsorted(keys, targets)
 
 
-def _sum_range(numbers: Column, places: tuple[int, int], batch_rows: int) -> int:
+def _sum_range(numbers: SpillableColumn, places: tuple[int, int], batch_rows: int) -> int:
     start, end = places
     return sum(
         int(numbers.read(start + first, start + last).sum())
@@ -324,7 +332,9 @@ def _sum_range(numbers: Column, places: tuple[int, int], batch_rows: int) -> int
     )
 
 
-def _count_all_children(contexts: Column, rows: Column, batch_rows: int) -> Iterator[Integers]:
+def _count_all_children(
+    contexts: SpillableColumn, rows: SpillableColumn, batch_rows: int
+) -> Iterator[Integers]:
     """Yield how many n-grams each context has; both are sorted, and every context is there."""
     batch = rows.read(0, min(batch_rows, rows.size))
     batch_start = 0
@@ -410,8 +420,8 @@ class NgramSorter:
     def _write_run(self) -> None:
         keys, counts = self._take_pending()
         name = f"{self._order}-{len(self._runs)}"
-        key_column = Column(self._folder / f"keys-{name}", np.uint64, width=keys.shape[1])
-        count_column = Column(self._folder / f"counts-{name}", np.int64)
+        key_column = SpillableColumn(self._folder / f"keys-{name}", np.uint64, width=keys.shape[1])
+        count_column = SpillableColumn(self._folder / f"counts-{name}", np.int64)
         key_column.add(keys)
         count_column.add(counts)
         self._runs.append(SortedRun(key_column, count_column))
@@ -426,7 +436,7 @@ class NgramSorter:
 class SortedRun:
     """N-grams in order on disk, of which the next ones are in memory."""
 
-    def __init__(self, keys: Column, counts: Column) -> None:
+    def __init__(self, keys: SpillableColumn, counts: SpillableColumn) -> None:
         self._keys = keys
         self._counts = counts
         self._read_count = 0

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Ids, Integers, Singles
 from bayesgram.errors import BayesgramError
-from bayesgram.kernels import eight_bytes, kernel, signed
+from bayesgram.kernels import kernel, read_uint64, signed
 from bayesgram.text.strings import LONG, key_hash, string_key
 from bayesgram.text.tokenizer import buffers
 
@@ -391,7 +391,7 @@ def bit_mask(bits: int) -> np.uint64:
 @kernel
 def read_bits(records: Bytes, at: int, mask: np.uint64) -> np.uint64:
     """Return the field of up to 57 bits that begins at a bit."""
-    return (eight_bytes(records, at >> 3) >> np.uint64(at & 7)) & mask
+    return (read_uint64(records, at >> 3) >> np.uint64(at & 7)) & mask
 
 
 @kernel

@@ -23,7 +23,7 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers, Singles
 from bayesgram.errors import UsageError
-from bayesgram.io.spill import Column
+from bayesgram.io.spill import SpillableColumn
 from bayesgram.lm.kneser_ney import (
     KneserNeyEstimate,
     estimate_discounts,
@@ -150,7 +150,7 @@ class TextPruner:
             mask.remove()
         return trie
 
-    def select(self, size: int) -> list[Column]:
+    def select(self, size: int) -> list[SpillableColumn]:
         """Return a mask for each order: the n-grams that are worth most.
 
         Args:
@@ -172,7 +172,7 @@ class TextPruner:
         return masks
 
     @cached_property
-    def worth(self) -> list[Column]:
+    def worth(self) -> list[SpillableColumn]:
         """What the n-grams of each order from 2 are worth, or those that need them."""
         columns = self._compute_own_worth()
         for order in range(self.counts.order, 2, -1):
@@ -185,11 +185,11 @@ class TextPruner:
         for column in self.worth:
             yield from map(_to_sortable, column.spans(self.counts.batch_rows))
 
-    def _compute_own_worth(self) -> list[Column]:
+    def _compute_own_worth(self) -> list[SpillableColumn]:
         """Return the relative entropy that is lost without each n-gram."""
         counts = self.counts
         model = self._estimate_judging_model()
-        columns: list[Column] = []
+        columns: list[SpillableColumn] = []
         context_joint = self._word_joint(model)
         for order in range(2, counts.order + 1):
             worth = counts.new_column(np.float64)
@@ -232,7 +232,7 @@ class TextPruner:
         words.remove()
         return estimate
 
-    def _word_joint(self, model: KneserNeyEstimate) -> Column:
+    def _word_joint(self, model: KneserNeyEstimate) -> SpillableColumn:
         """Return how often each word occurs; a sentence starts as often as one ends."""
         word_count = len(self.counts.words)
         words = _round_to_stored(model, 1, model.probability[0].read(0, word_count))
@@ -242,7 +242,9 @@ class TextPruner:
         column.add(words)
         return column
 
-    def _raise_to_longer(self, order: int, shorter: Column, longer: Column) -> Column:
+    def _raise_to_longer(
+        self, order: int, shorter: SpillableColumn, longer: SpillableColumn
+    ) -> SpillableColumn:
         """Raise each worth to that of the n-grams of an order that need it.
 
         Args:

@@ -42,10 +42,10 @@ from bayesgram.cores import CORES, parallel_imap
 from bayesgram.io import Records
 from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import (
-    Answering,
-    ArrayBlocks,
-    Chunks,
-    Column,
+    Lookup,
+    SpillableArrays,
+    SpillableChunks,
+    SpillableColumn,
     SpillBuckets,
     partitioned_lookup,
     partitioned_reduce,
@@ -442,7 +442,7 @@ class CandidateSums:
             self._spill(index)
             for bucket in range(BUCKETS):
                 table.clear()
-                for windows, sums in spilled.taken(bucket):
+                for windows, sums in spilled.drain(bucket):
                     table.merge(windows, sums)
                 yield from table.entries(at_least=min_sum)
 
@@ -563,9 +563,9 @@ class CandidateLists:
 
     def __init__(
         self,
-        users: Chunks,
-        log_weights: Column,
-        windows: Column,
+        users: SpillableChunks,
+        log_weights: SpillableColumn,
+        windows: SpillableColumn,
         tokens: pa.LargeBinaryArray,
         scratch: Path,
         block_size: int | None = None,
@@ -592,9 +592,9 @@ class CandidateLists:
         log_weights: Singles = self._log_weights.read(*self.blocks[block])
         return log_weights
 
-    def new_array_blocks(self, name: str) -> ArrayBlocks:
+    def new_array_blocks(self, name: str) -> SpillableArrays:
         """Return room for one array a block, where the lists are: in memory, or on disk."""
-        return ArrayBlocks(self.scratch / name if self.on_disk else None)
+        return SpillableArrays(self.scratch / name if self.on_disk else None)
 
     def ngrams(self, chosen: Integers) -> pa.LargeStringArray:
         """Return the texts of some candidates, whose numbers are in ascending order."""
@@ -623,7 +623,7 @@ class CandidateRounds:
         self._users = lists.users
         self._rounds_begun = 0
 
-    def sums(self, weights: ArrayBlocks) -> Iterator[Integers]:
+    def sums(self, weights: SpillableArrays) -> Iterator[Integers]:
         """Run one round: yield what all users contribute to the candidates, block by block.
 
         Formal guarantee: adding or removing one user moves the sums of a round by at most B = UNITS
@@ -645,19 +645,19 @@ class CandidateRounds:
             folder=lists.scratch,
         )
 
-    def _contributions(self, weights: ArrayBlocks) -> Iterator[tuple[Integers, Integers]]:
+    def _contributions(self, weights: SpillableArrays) -> Iterator[tuple[Integers, Integers]]:
         """Yield candidates and units of all pairs, chunk by chunk; shorten the lists on the way."""
         lists = self._lists
         edges = np.array([first for first, _ in lists.blocks])
 
-        def open_block(block: int) -> Answering:
+        def open_block(block: int) -> Lookup:
             values = weights[block]
             first = edges[block]
             return lambda candidates: values[candidates - first]
 
         self._rounds_begun += 1
         path = lists.scratch / f"users-{self._rounds_begun}" if lists.on_disk else None
-        remaining = Chunks(path, columns=2)
+        remaining = SpillableChunks(path, columns=2)
         keys = (candidates for _, candidates in self._users)
         pair_weights = partitioned_lookup(keys, edges, open_block, lists.scratch)
         for (sizes, candidates), chunk_weights in zip(self._users, pair_weights, strict=True):
@@ -756,7 +756,9 @@ class WindowLists:
         self._memory = memory
         self._table = self._new_table()
         self._pair_count = 0
-        self._pending = Chunks(None, columns=3)  # sizes of lists, numbers in the table, log weights
+        self._pending = SpillableChunks(
+            None, columns=3
+        )  # sizes of lists, numbers in the table, log weights
         self._buckets: SpillBuckets | None = None
 
     def add(self, sizes: Integers, windows: Ids, log_weights: Singles) -> None:
@@ -783,7 +785,7 @@ class WindowLists:
         rows = self._table.rows()
         self._table = self._new_table()
         self._buckets = SpillBuckets(self._scratch, "windows", buckets=LIST_BUCKETS, columns=2)
-        for sizes, numbers, log_weights in self._pending.taken():
+        for sizes, numbers, log_weights in self._pending.drain():
             self._distribute(self._buckets, sizes, rows[numbers], log_weights)
 
     def _distribute(
@@ -798,9 +800,9 @@ class WindowLists:
         self._bucket_numbers.add([sizes, bucket_numbers])
 
     @property
-    def _bucket_numbers(self) -> Chunks:
+    def _bucket_numbers(self) -> SpillableChunks:
         """Sizes of lists, and the bucket of each of their windows."""
-        return Chunks(self._scratch / "parts", columns=2)
+        return SpillableChunks(self._scratch / "parts", columns=2)
 
     def _hash_padded(self, windows: Ids) -> Hashes:
         """Return the hashes of the texts of windows of all orders."""
@@ -822,9 +824,9 @@ class WindowLists:
     def _number_in_memory(self) -> CandidateLists:
         windows, places = self._sort_windows(self._table)
         del self._table
-        users = Chunks(None, columns=2)
+        users = SpillableChunks(None, columns=2)
         candidate_weights = np.zeros(places.size, np.float32)
-        for sizes, numbers, log_weights in self._pending.taken():
+        for sizes, numbers, log_weights in self._pending.drain():
             candidates = places[numbers]
             candidate_weights[candidates] = log_weights
             users.add([sizes, candidates])
@@ -839,19 +841,19 @@ class WindowLists:
         window_column, weight_column = self._new_columns(kept_bytes=0)
         for bucket in range(LIST_BUCKETS):
             table = self._new_table()
-            numbered = Chunks(self._scratch / "numbered", columns=2)
-            for bucket_windows, log_weights in buckets.taken(bucket):
+            numbered = SpillableChunks(self._scratch / "numbered", columns=2)
+            for bucket_windows, log_weights in buckets.drain(bucket):
                 numbered.add([table.add(bucket_windows), log_weights])
             windows, places = self._sort_windows(table)
             del table
             candidate_weights = np.zeros(places.size, np.float32)
             first = window_column.size
-            for numbers, log_weights in numbered.taken():
+            for numbers, log_weights in numbered.drain():
                 candidate_weights[places[numbers]] = log_weights
                 answers.add_to(bucket, [first + places[numbers]])
             window_column.add(windows)
             weight_column.add(candidate_weights)
-        users = Chunks(self._scratch / "users", columns=2)
+        users = SpillableChunks(self._scratch / "users", columns=2)
         bucket_numbers = (numbers for _, numbers in self._bucket_numbers)
         all_candidates = restore_order(bucket_numbers, answers, np.zeros(0, np.int64))
         for (sizes, _), candidates in zip(self._bucket_numbers, all_candidates, strict=True):
@@ -866,12 +868,14 @@ class WindowLists:
             users, weight_column, window_column, self._tokens, self._scratch, block_size
         )
 
-    def _new_columns(self, *, kept_bytes: int) -> tuple[Column, Column]:
+    def _new_columns(self, *, kept_bytes: int) -> tuple[SpillableColumn, SpillableColumn]:
         """Return columns for the windows and the log weights of candidates, by their numbers."""
         width = max(self._orders)
         return (
-            Column(self._scratch / "candidates", np.int32, width=width, kept_bytes=kept_bytes),
-            Column(self._scratch / "logs", np.float32, kept_bytes=kept_bytes),
+            SpillableColumn(
+                self._scratch / "candidates", np.int32, width=width, kept_bytes=kept_bytes
+            ),
+            SpillableColumn(self._scratch / "logs", np.float32, kept_bytes=kept_bytes),
         )
 
 

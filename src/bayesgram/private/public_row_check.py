@@ -180,6 +180,6 @@ def check_records(
     for batch in records:
         if check.private is not None:
             for chunk in chunks(batch.text):
-                check.private.add_rows(*tokenizer.cut(chunk))
+                check.private.add_rows(*tokenizer.tokenize(chunk))
         yield batch
     check.finish()

@@ -38,7 +38,7 @@ from bayesgram.private.counts_io import open_counts_writer
 from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import Owned, add_marks, with_boundaries
-from bayesgram.text.strings import Found, StringTable
+from bayesgram.text.strings import LookupResult, StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
 
 OccurrenceParts = Sequence[tuple[Ids, Ids]]  # users, and n-grams or tokens
@@ -251,7 +251,7 @@ class UserPartitions:
             part = slice(edges[first], edges[last])
             return users[part], numbers[part]
         return concatenate_occurrences(
-            columns for bucket in range(first, last) for columns in self._files.taken(bucket)
+            columns for bucket in range(first, last) for columns in self._files.drain(bucket)
         )
 
 
@@ -391,14 +391,14 @@ def _number_tokens(
     """
     marks = add_marks(tokens) if tokenizer.boundaries else None
 
-    def look_up(texts: pa.LargeBinaryArray) -> tuple[Found, Integers]:
-        data, offsets, ends = tokenizer.cut(texts)
+    def look_up(texts: pa.LargeBinaryArray) -> tuple[LookupResult, Integers]:
+        data, offsets, ends = tokenizer.tokenize(texts)
         return tokens.look_up(data, offsets), ends
 
     for texts, owners in batches:
         first = 0
         for matches, row_ends in parallel_map(look_up, chunks(texts), cores=cores):
-            numbers = tokens.complete(matches)
+            numbers = tokens.add_unknown(matches)
             ends = row_ends
             if marks:
                 numbers, lengths = with_boundaries(numbers, *marks)

@@ -1,9 +1,10 @@
-"""How likely public text makes what it does not list: the weights by which a discovery looks at people's own n-grams.
+"""The weights by which a discovery looks at people's own n-grams.
 
-In:  a public language model, the n-grams that are listed already.   Out: log weights of the windows of a text.
-q(g) is the model's probability of the window's words one after the other. A word that the model lacks is <unk> times
-its spelling, by a model of the letters of public words: what looks like a word is likelier than a password. Does not
-read private text: it is handed token numbers, and spells words that it is given.
+In: a public language model, and the n-grams that are listed already. Out: log weights of the
+windows of a text. q(g) is the model's probability of the window's words one after the other. A word
+that the model lacks is <unk> times its spelling, by a model of the letters of public words: what
+looks like a word is likelier than a password. No private text is read here: it is handed token ids,
+and spells words that it is given.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from bayesgram.lm.search import find
 from bayesgram.lm.trie import UNKNOWN
 from bayesgram.public.public_model import count_ngrams
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.ngram_tables import WindowIndex, bits_of
+from bayesgram.text.ngram_tables import WindowIndex, token_bits
 from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
@@ -52,7 +53,7 @@ class SpellingModel:
         tokenizer = Tokenizer(TokenizerKind.CHARACTERS, lowercase=False, boundaries=True)
         letters = StringTable()
         for chunk in chunks(words):
-            data, offsets, _ = tokenizer.cut(chunk)
+            data, offsets, _ = tokenizer.tokenize(chunk)
             letters.add(data, offsets)
         marks = pa.array([START.encode(), END.encode(), UNKNOWN.encode()], pa.large_binary())
         known = pa.concat_arrays([letters.strings(), marks])
@@ -68,7 +69,7 @@ class SpellingModel:
         """Log p of each word's letters and of its end."""
         found = [np.zeros(0)]
         for chunk in chunks(words):
-            data, offsets, ends = self.model.tokenizer.cut(chunk)
+            data, offsets, ends = self.model.tokenizer.tokenize(chunk)
             scores = self.model.trie.score(self.model.encode_tokens(data, offsets))[0]
             found.append(segment_sums(scores, ends) * LOG_10)
         return np.concatenate(found)
@@ -80,6 +81,7 @@ class PublicTextModel:
 
     vocabulary: Vocabulary
     model: LanguageModel
+    spelling_model: SpellingModel | None = None  # None: made of the model's words when needed
 
     @classmethod
     def from_vocabulary(
@@ -125,17 +127,19 @@ class PublicTextModel:
         return found
 
     def to_broadcast(self) -> "PublicTextModel":
-        """The same without what others can make for themselves; but with the spelling, which is small."""
+        """Return the same without what workers can make for themselves.
+
+        The spelling model goes with it: it is small, and slow to make.
+        """
         listed = self.vocabulary
-        plain = PublicTextModel(
-            Vocabulary(listed.ngrams, listed.counts, listed.order, listed.tokenizer), self.model
-        )
-        plain.__dict__["spelling"] = self.spelling
-        return plain
+        vocabulary = Vocabulary(listed.ngrams, listed.counts, listed.order, listed.tokenizer)
+        return PublicTextModel(vocabulary, self.model, self.spelling)
 
     @cached_property
     def spelling(self) -> SpellingModel:
-        """Of the model's words."""
+        """How likely the letters of the model's words are."""
+        if self.spelling_model is not None:
+            return self.spelling_model
         words = pa.array(self.model.trie.words.to_list(), pa.large_binary())
         return SpellingModel.from_words(
             words.filter(pa.array(~np.isin(np.arange(len(words)), self.model.trie.special)))
@@ -156,7 +160,7 @@ class PublicTextModel:
 
     def _index(self, order: int, tokens: int) -> WindowIndex:
         """The vocabulary's n-grams of an order."""
-        kind = order, bits_of(tokens)
+        kind = order, token_bits(tokens)
         if kind not in self._indices:
             rows = pa.array(np.flatnonzero(ngram_orders(self.vocabulary.ngrams) == order))
             ngrams = self.vocabulary.ngrams.take(rows)

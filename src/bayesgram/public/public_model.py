@@ -411,7 +411,7 @@ def count_ngrams(
         counter = NgramCounter(
             orders,
             tokenizer,
-            scratch=Path(counting_folder),
+            spill_dir=Path(counting_folder),
             memory=memory,
             tokens=tokens,
             unknown=unknown,

@@ -28,8 +28,8 @@ from bayesgram.text.ngram_tables import (
     WindowIndex,
     WindowTable,
     are_sortable,
-    bits_of,
-    keys_of,
+    pack_keys,
+    token_bits,
 )
 from bayesgram.text.ngrams import START, NgramCounter, distinct_orders, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -95,7 +95,7 @@ class TextWindows:
 
     def total(self, order: int) -> int:
         """See `SourceWindows`."""
-        return self.counter.windows(order)
+        return self.counter.count_windows(order)
 
     def top(self, order: int, size: int) -> WindowCounts:
         """See `SourceWindows`."""
@@ -338,7 +338,7 @@ def _leading(rows: Ids, counts: Integers, size: int) -> WindowCounts:
 def _distinct(rows: Ids, tokens: StringTable) -> Ids:
     """Every window once."""
     if are_sortable(rows.shape[1], len(tokens)):
-        first = np.sort(np.unique(keys_of(rows, bits_of(len(tokens))), return_index=True)[1])
+        first = np.sort(np.unique(pack_keys(rows, token_bits(len(tokens))), return_index=True)[1])
         return rows[first]
     _, number = _found_in(rows, CandidateWindows(rows, len(tokens)).index)
     distinct: Ids = rows[number == np.arange(len(rows))]

@@ -537,7 +537,7 @@ class Vocabulary(Tabular):
             )
             windows = [
                 _read_windows(
-                    source, tokens, partial(new_counter, scratch=_source_folder(scratch, number))
+                    source, tokens, partial(new_counter, spill_dir=_source_folder(scratch, number))
                 )
                 for number, source in enumerate(sources.values())
             ]

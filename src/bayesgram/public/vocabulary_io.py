@@ -98,7 +98,7 @@ def read_ngrams(
     ):  # a name, to which the file itself is given
         tokenizer, stated = (
             replace(tokenizer, boundaries=stated.boundaries),
-            stated.known_by(tokenizer),
+            stated.with_definition_of(tokenizer),
         )
     if tokenizer and stated and tokenizer != stated:
         raise UsageError(

@@ -1,7 +1,9 @@
-"""N-grams of scanned text: what both the vocabulary and the counts are made with.
+"""N-grams of text: what both the vocabulary and the counts are made with.
 
-In:  Arrow arrays of valid UTF-8, a `Tokenizer`.   Out: streams of token numbers, and windows of them.
-No window crosses a sentence end or a row; with boundaries, a sentence begins with <s> and ends with </s>.
+`NgramCounter` counts all n-grams of a text, and `NgramMatcher` finds those of a fixed list. Both
+take Arrow arrays of valid UTF-8 and a `Tokenizer`, and turn text into streams of token numbers. No
+n-gram crosses a sentence end or a row. With boundaries, a sentence begins with <s> and ends with
+</s>.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,39 +29,53 @@ from bayesgram.text.ngram_tables import (
     are_sortable,
 )
 from bayesgram.text.row_hashes import RowSample
-from bayesgram.text.strings import EMPTY, Found, StringTable
+from bayesgram.text.strings import EMPTY, LookupResult, StringTable
 from bayesgram.text.tokenizer import CHUNK_BYTES, Tokenizer, buffers, chunks
 
 Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
 
 MAX_ORDER = 6
-FEW_TOKENS = 1000
-SMALLEST = 1 << 22  # bytes of a table that is always kept
-SORTED_BYTES = 96  # that a token takes where three orders are sorted
-BUCKETS = 64
-CHUNKS_BEGUN = 8  # chunks of text for each core that are being looked through, or wait to be used
-CELLS = 1 << 22  # as many bytes: they stay in the processor's cache
-TOKENS_PER_CELL = 8  # at most, where there is memory for more cells
-DEEP = 32  # tokens a cell that a cell of one byte is too small for
-REPEATS = 3  # how often an n-gram occurs at least in text that repeats itself, on average
-START, END = "<s>", "</s>"
+START = "<s>"
+END = "</s>"
+
+# Sizes of tables and batches. They change speed and memory, never a count; not measured unless
+# said.
+FEW_TOKENS = 1000  # with fewer known tokens, the first chunk of a batch is numbered by itself
+SMALLEST = 1 << 22  # bytes of a table that is always kept in memory
+SORTED_BYTES = 96  # of memory for each token of text where three orders are sorted
+BUCKETS = 64  # files that a table is spilled to
+CHUNKS_BEGUN = 8  # chunks of text for each core that are being matched, or wait to be used
+CELLS = 1 << 22  # of a sketch; as many bytes, which stay in the processor's cache
+TOKENS_PER_CELL = 8  # of a sketch at most, where there is memory for more cells
+DEEP = 32  # tokens for each cell of a sketch from which on a cell has two bytes
+REPEATS = 3  # how often an n-gram occurs on average, at least, in text that repeats itself
 
 
 def check_order(order: int, *, name: str = "order") -> int:
-    """The order, if it is one; `name` is what the argument is called."""
+    """Return the order unchanged.
+
+    Args:
+        order: The number of tokens in an n-gram.
+        name: The name of the parameter, for the message.
+
+    Raises:
+        UsageError: If it is not between 1 and MAX_ORDER.
+    """
     if not 1 <= order <= MAX_ORDER:
         raise UsageError.for_argument(name, order, f"an n-gram has 1 to {MAX_ORDER} tokens.")
     return order
 
 
 def ngram_orders(ngrams: pa.LargeStringArray) -> Integers:
-    """How many tokens each n-gram has."""
+    """Return how many tokens each n-gram has."""
     spaces: Integers = pc.count_substring(ngrams, " ").to_numpy().astype(np.int64)
     return spaces + 1
 
 
 def distinct_orders(orders: Integers | Ids) -> list[int]:
-    """The orders that there are, ascending; np.unique sorts, and loads masked arrays to ask whether these are.
+    """Return the distinct orders, ascending.
+
+    np.unique would sort, and load masked arrays to ask whether these are some.
 
     >>> distinct_orders(np.array([3, 1, 3]))
     [1, 3]
@@ -69,19 +85,27 @@ def distinct_orders(orders: Integers | Ids) -> list[int]:
 
 
 class NgramCounter:
-    """Counts n-grams of these orders in text that is added batch by batch, exactly.
+    """Counts n-grams in text that is added batch by batch, exactly.
 
-    The text is kept as token numbers, and counted when it is all there. Where that is more than `memory` holds, text
-    that repeats itself is counted as it comes; other text waits in the scratch folder, as do tables that are too large.
+    The text is kept as token numbers, and counted when it is all there. If it does not fit in
+    memory, text that repeats itself is counted as it comes, and other text is spilled to disk, as
+    are tables that are too large.
 
-    Several texts can be counted apart in the same token numbers: each has a counter and a scratch folder of its own,
-    they share `tokens`, and `texts` says how many share the memory. Their text is never counted as it comes, so that it
+    Several texts can be counted apart in the same token numbers: each has a counter and a spill
+    folder of its own, and they share `tokens`. Their text is never counted as it comes, so that it
     can be asked as often as one likes.
 
-    With `unknown`, the number of one of the `tokens`, these are all there are: every other token of the text is that
-    one, and so are a <s> and a </s> that stand in it.
-
-    `rows` gets the hashes of the text's rows.
+    Args:
+        orders: The orders of n-grams to count.
+        tokenizer: Cuts the text.
+        spill_dir: A folder for what does not fit in memory; None keeps everything in memory.
+        memory: How many bytes to use, about.
+        cores: How many threads to use.
+        tokens: The token numbers that several counters share.
+        texts: How many counters share the memory.
+        unknown: The number of one of the `tokens`, if these are all there are. Every other token of
+            the text is that one, and so are a <s> and a </s> that stand in the text.
+        rows: Gets the hashes of the rows of the text.
     """
 
     def __init__(
@@ -89,7 +113,7 @@ class NgramCounter:
         orders: Sequence[int],
         tokenizer: Tokenizer,
         *,
-        scratch: Path | None = None,
+        spill_dir: Path | None = None,
         memory: int = 1 << 62,
         cores: int = CORES,
         tokens: StringTable | None = None,
@@ -97,53 +121,60 @@ class NgramCounter:
         unknown: int | None = None,
         rows: RowSample | None = None,
     ) -> None:
-        self.tokenizer, self._unknown = tokenizer, unknown
+        self.tokenizer = tokenizer
+        self._unknown = unknown
         self._rows = rows
         self.tokens = StringTable() if tokens is None else tokens
         self._marks = add_marks(self.tokens) if tokenizer.boundaries else None
         self._orders = [check_order(order) for order in orders]
-        self._streams = SpillStreams(scratch)
+        self._streams = SpillStreams(spill_dir)
         self._counted: dict[int, WindowTable] = {}
         self._sorted: dict[int, SortedWindows] = {}
         self._spilled: dict[int, SpillBuckets] = {}
-        self._memory, self._scratch, self._cores = max(memory // 2, SMALLEST), scratch, cores
-        self._kept_at_most, self._is_asked_again = self._memory // 4 * 3 // texts, texts > 1
+        self._memory = max(memory // 2, SMALLEST)
+        self._spill_dir = spill_dir
+        self._cores = cores
+        self._max_stream_bytes = self._memory // 4 * 3 // texts  # of text that is in memory
+        self._is_asked_again = texts > 1
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
-        """Take the tokens of these rows: cut on all cores, number new ones on one."""
+        """Add rows of text: cut on all cores, and number new tokens on one."""
         self._sorted.clear()
-        parts = list(chunks(texts))
-        few = (
-            1 if len(self.tokens) < FEW_TOKENS else 0
-        )  # the first chunk has the tokens that most others are made of
-        for some in (parts[:few], parts[few:]):
-            for found in parallel_map(self._found, some, cores=self._cores):
-                stream = self._numbered(found)
-                self._streams.add(
-                    with_boundaries(stream, *self._marks)[0] if self._marks else stream
-                )
-        if self._counted or (self._scratch and self._streams.kept_bytes > self._kept_at_most):
-            self._grow()
+        text_chunks = list(chunks(texts))
+        # The first chunk has the tokens that most others are made of: it is numbered first.
+        first = 1 if len(self.tokens) < FEW_TOKENS else 0
+        for batch in (text_chunks[:first], text_chunks[first:]):
+            for result in parallel_map(self._look_up, batch, cores=self._cores):
+                stream = self._number(result)
+                if self._marks:
+                    stream, _ = with_boundaries(stream, *self._marks)
+                self._streams.add(stream)
+        is_too_much = self._streams.kept_bytes > self._max_stream_bytes
+        if self._counted or (self._spill_dir and is_too_much):
+            self._free_memory()
 
-    def _found(self, texts: pa.LargeBinaryArray) -> Found:
-        """The numbers of a chunk's tokens, as far as they have one, and the others."""
-        data, offsets, row_ends = self.tokenizer.cut(texts)
+    def _look_up(self, texts: pa.LargeBinaryArray) -> LookupResult:
+        """Return the numbers of a chunk's tokens, as far as they have one, and the other tokens."""
+        data, offsets, row_ends = self.tokenizer.tokenize(texts)
         if self._rows is not None:
             self._rows.add_rows(data, offsets, row_ends)
         return self.tokens.look_up(data, offsets)
 
-    def _numbered(self, found: Found) -> Ids:
-        """The numbers of all tokens of a chunk."""
+    def _number(self, result: LookupResult) -> Ids:
+        """Return the numbers of all tokens of a chunk."""
         if self._unknown is None:
-            return self.tokens.complete(found)
-        numbers = found.numbers
-        numbers[found.unknown] = self._unknown
+            return self.tokens.add_unknown(result)
+        numbers = result.numbers
+        numbers[result.unknown] = self._unknown
         for mark in self._marks or ():
             numbers[numbers == mark] = self._unknown
         return numbers
 
-    def _grow(self) -> None:
-        """Count the text that is in memory, or move it to disk: decided by the first text there is too much of."""
+    def _free_memory(self) -> None:
+        """Count the text that is in memory, or move it to disk.
+
+        The first text that is too much for memory decides which.
+        """
         if (
             not self._counted
             and not self._streams.on_disk
@@ -155,20 +186,28 @@ class NgramCounter:
             return
         for streams in self._streams:
             for order, table in self._counted.items():
-                self._counted[order] = self._added(table, streams, CountMinSketch.none(), 1)
+                self._counted[order] = self._add_to_table(
+                    table, streams, CountMinSketch.unbounded(), 1
+                )
         self._streams.clear()
 
     def _is_repetitive(self, order: int) -> bool:
-        """Whether the first text has few different n-grams: those of characters, or of a small language."""
+        """Return whether the first text has few different n-grams.
+
+        So it is with n-grams of characters, or of a small language.
+        """
         if self._is_asked_again:
             return False
         table = self._table(order)
         first = next(iter(self._streams))
-        table.add(first, CountMinSketch.none())
+        table.add(first, CountMinSketch.unbounded())
         return len(table) * REPEATS < sum(stream.size for stream in first)
 
-    def windows(self, order: int) -> int:
-        """How many n-grams of an order there are, repeats included; <s> alone is none. For text that is kept."""
+    def count_windows(self, order: int) -> int:
+        """Return how many n-grams of an order there are, repeats included.
+
+        <s> alone is none. This is for text that is kept, not counted as it comes.
+        """
         total = 0
         for ids in chain.from_iterable(self._streams):
             lengths = np.diff(np.flatnonzero(ids < 0), prepend=-1, append=ids.size) - 1
@@ -178,19 +217,23 @@ class NgramCounter:
         return total
 
     def counts_of(self, index: WindowIndex, size: int) -> Integers:
-        """How often the n-grams of an index occur, whose numbers are below `size`. For text that is kept."""
-        counts, owner = np.zeros(size, np.int64), np.zeros(1, np.int32)
+        """Return how often the n-grams of an index occur, whose numbers are below `size`.
+
+        This is for text that is kept, not counted as it comes.
+        """
+        counts = np.zeros(size, np.int64)
+        owner = np.zeros(1, np.int32)
         for streams in self._streams:
-            found = parallel_map(
+            occurrences = parallel_map(
                 lambda ids: index.find(ids, np.array([ids.size]), owner)[1],
                 streams,
                 cores=self._cores,
             )
-            counts += np.bincount(np.concatenate(found), minlength=size)
+            counts += np.bincount(np.concatenate(occurrences), minlength=size)
         return counts
 
     def sorted_windows(self, order: int) -> SortedWindows | None:
-        """The n-grams of an order, sorted; nothing where there is too much text for that, or they are too long."""
+        """Return the n-grams of an order, sorted; None for too much text or long keys."""
         most = min(MOST_TOKENS, self._memory // SORTED_BYTES)
         if self._counted or self._streams.size > most or not are_sortable(order, len(self.tokens)):
             return None
@@ -200,11 +243,12 @@ class NgramCounter:
         return self._sorted[order]
 
     def bounds(self, order: int) -> CountMinSketch | None:
-        """At most how often an n-gram occurs; nothing if they are counted already, or will be at once."""
+        """Return upper bounds on counts; None if n-grams are counted, or will be at once."""
         if self._counted or self.sorted_windows(order) is not None:
             return None
-        tokens, most = self._streams.size, self._memory // 4 // self._cores
-        cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), most)
+        tokens = self._streams.size
+        max_cells = self._memory // 4 // self._cores
+        cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), max_cells)
         deep = tokens > DEEP * cells
         cells = cells // 2 if deep else cells  # in the same memory
         bounds = CountMinSketch(
@@ -217,9 +261,15 @@ class NgramCounter:
     def tables(
         self, order: int, bounds: CountMinSketch | None = None, *, at_least: int = 1
     ) -> Iterator[WindowTable | SortedWindows]:
-        """The counts of all n-grams of an order that reach a count, and of some others.
+        """Yield tables with the counts of all n-grams that reach a count, and of some others.
 
-        They come in one table, or a bucket at a time where they did not fit in memory: equal ones in the same.
+        There is one table; or one for each bucket, where the n-grams did not fit in memory. Equal
+        n-grams are in the same bucket.
+
+        Args:
+            order: The order of the n-grams.
+            bounds: What `bounds` gave for this order.
+            at_least: The count to reach.
         """
         ordered = self.sorted_windows(order)
         if ordered is not None:
@@ -230,7 +280,9 @@ class NgramCounter:
         else:
             table = self._table(order)
             for streams in self._streams:
-                table = self._added(table, streams, bounds or CountMinSketch.none(), at_least)
+                table = self._add_to_table(
+                    table, streams, bounds or CountMinSketch.unbounded(), at_least
+                )
         spilled = self._spilled.pop(order, None)
         if not spilled:
             yield table
@@ -238,39 +290,43 @@ class NgramCounter:
         spill(table, spilled)
         for bucket in range(BUCKETS):
             table = self._table(order)
-            for rows, counts in spilled.taken(bucket):
+            for rows, counts in spilled.drain(bucket):
                 table.merge(rows, counts)
             yield table
 
     def _table(self, order: int) -> WindowTable:
         return WindowTable(order, tokens=len(self.tokens), cores=self._cores)
 
-    def _added(
+    def _add_to_table(
         self, table: WindowTable, streams: Sequence[Ids], bounds: CountMinSketch, at_least: int
     ) -> WindowTable:
-        """The table with the n-grams of more text; or an empty one, if they are on disk now."""
-        table = table.with_keys_for(len(self.tokens))
+        """Return the table with the n-grams of more text; an empty one, if they are on disk now."""
+        table = table.widen_keys(len(self.tokens))
         table.add(streams, bounds, at_least=at_least)
-        if self._scratch and table.largest_size > self._memory:
+        if self._spill_dir and table.largest_size > self._memory:
             name = f"windows-{table.order}"
             spilled = self._spilled.setdefault(
-                table.order, SpillBuckets(self._scratch, name, buckets=BUCKETS, columns=2)
+                table.order, SpillBuckets(self._spill_dir, name, buckets=BUCKETS, columns=2)
             )
             spill(table, spilled)
         return table
 
 
 def spill(table: WindowTable, spilled: SpillBuckets) -> None:
-    """Move a table to disk, dealt out by hash."""
-    for edges, rows, counts in table.partitioned(BUCKETS):
+    """Move a table to disk, into buckets by hash."""
+    for edges, rows, counts in table.partition(BUCKETS):
         spilled.add(edges, [rows, counts])
     table.clear()
 
 
 class NgramMatcher:
-    """Finds the n-grams of a fixed list (tokens joined by single spaces) in text.
+    """Finds the n-grams of a fixed list in text.
 
-    Its numbers are the list's row numbers; where the list has an n-gram twice, the first.
+    The number of an n-gram is its row in the list; where the list has it twice, the first.
+
+    Args:
+        ngrams: The list; tokens are joined by single spaces.
+        tokenizer: Cuts the text.
     """
 
     def __init__(self, ngrams: pa.LargeStringArray, tokenizer: Tokenizer) -> None:
@@ -278,11 +334,13 @@ class NgramMatcher:
         self._tokens = StringTable()
         self._marks = add_marks(self._tokens) if tokenizer.boundaries else None
         orders = ngram_orders(ngrams)
-        self._lists = [self._list(ngrams, orders, order) for order in distinct_orders(orders)]
-        self.repeated = len(ngrams) - sum(map(len, self._lists))  # that stand there again
+        self._indexes = [self._index(ngrams, orders, order) for order in distinct_orders(orders)]
+        self.repeated = len(ngrams) - sum(
+            map(len, self._indexes)
+        )  # rows that repeat an earlier one
 
-    def _list(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> WindowIndex:
-        """The n-grams of one order."""
+    def _index(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> WindowIndex:
+        """Index the n-grams of one order."""
         rows = np.flatnonzero(orders == order)
         tokens = (
             pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
@@ -293,56 +351,65 @@ class NgramMatcher:
     def match(
         self, batches: Iterable[Owned], *, cores: int = CORES, rows: RowSample | None = None
     ) -> Iterator[tuple[Ids, Ids]]:
-        """(owner of the row, n-gram) of every occurrence in order, a chunk of rows and an order at a time.
+        """Yield (owner of the row, n-gram) of every occurrence, in order.
 
-        `rows` gets the hashes of the rows.
+        The numbers come as two arrays for each chunk of rows and each order.
+
+        Args:
+            batches: Texts, and a number for the owner of each.
+            cores: How many threads to use.
+            rows: Gets the hashes of the rows.
         """
-        parts = (
-            (part, owners[part.offset - texts.offset :])
+        text_chunks = (
+            (chunk, owners[chunk.offset - texts.offset :])
             for texts, owners in batches
-            for part in chunks(texts)
+            for chunk in chunks(texts)
         )
-        room = CHUNKS_BEGUN * cores * CHUNK_BYTES
-        for found in parallel_imap(
-            partial(self._found, rows=rows),
-            parts,
-            size=lambda part: part[0].nbytes,
-            max_pending=room,
+        for occurrences in parallel_imap(
+            partial(self._match_chunk, rows=rows),
+            text_chunks,
+            size=lambda owned: owned[0].nbytes,
+            max_pending=CHUNKS_BEGUN * cores * CHUNK_BYTES,
             cores=cores,
         ):
-            yield from found
+            yield from occurrences
 
-    def _found(self, part: Owned, rows: RowSample | None) -> list[tuple[Ids, Ids]]:
-        """What is in a chunk of rows, with the owners of these rows."""
-        texts, owners = part
-        data, offsets, ends = self.tokenizer.cut(texts)
+    def _match_chunk(self, owned: Owned, rows: RowSample | None) -> list[tuple[Ids, Ids]]:
+        """Return (owners, n-grams) of the occurrences in a chunk of rows, for each order."""
+        texts, owners = owned
+        data, offsets, ends = self.tokenizer.tokenize(texts)
         if rows is not None:
             rows.add_rows(data, offsets, ends)
         stream = self._tokens.find(data, offsets)
         if self._marks:
             stream, lengths = with_boundaries(stream, *self._marks)
             ends = lengths[ends]
-        return [listed.find(stream, ends, owners) for listed in self._lists]
+        return [index.find(stream, ends, owners) for index in self._indexes]
 
 
 def add_marks(tokens: StringTable) -> tuple[int, int]:
-    """The numbers of <s> and </s>."""
+    """Add <s> and </s> to token numbers, and return theirs."""
     start, end = tokens.add(*buffers(pa.array([START.encode(), END.encode()], pa.large_binary())))
     return int(start), int(end)
 
 
 @kernel
 def with_boundaries(ids: Ids, start_mark: int, end_mark: int) -> tuple[Ids, Integers]:
-    """The stream with a mark before and after each sentence, and how long it is up to each token of the old one."""
+    """Put a mark before and after each sentence of a stream.
+
+    Returns:
+        The new stream, and how long it is up to each token of the old one.
+    """
     stream = np.empty(3 * ids.size, np.int32)
     lengths = np.zeros(ids.size + 1, np.int64)
-    size, inside = 0, False
+    size = 0
+    is_inside = False
     for at in range(ids.size):
-        ended = ids[at] == EMPTY
-        if ended or not inside:
-            stream[size] = end_mark if ended else start_mark
+        is_end = ids[at] == EMPTY
+        if is_end or not is_inside:
+            stream[size] = end_mark if is_end else start_mark
             size += 1
-        inside = not ended
+        is_inside = not is_end
         stream[size] = ids[at]
         size += 1
         lengths[at + 1] = size

@@ -1,6 +1,6 @@
 """Salted hashes of long rows of text, and a uniform sample of them of bounded size.
 
-In:  rows as a tokenizer cut them.   Out: `RowSample`, the smallest hashes of distinct rows.
+`RowSample` takes rows as a tokenizer cut them, and keeps the smallest hashes of distinct rows.
 
 Two rows have one hash if they have the same tokens, one after the other: case, punctuation and
 white space count as much as they do for the tokenizer (not at all, for words). Rows are known by
@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.choices import TokenizerKind
-from bayesgram.kernels import eight_bytes, kernel, mix
+from bayesgram.kernels import kernel, mix, read_uint64
 
 # Tokens in a row that is compared. Shorter rows ("happy birthday to you") are written by people
 # who never saw one another; whoever writes the same eight words has copied them, as a rule.
@@ -23,16 +23,16 @@ LONG_ROW = 8
 LONG_ROW_OF_CHARACTERS = 40  # where a token is one character: eight words of five
 
 ALL = 2**64 - 1  # the limit of a sample that has every hash
-_ONE_AT_A_TIME = Lock()  # threads that add to a sample
+_lock = Lock()  # for threads that add to a sample
 
 
 def long_row(kind: TokenizerKind) -> int:
-    """How many tokens a row has at least that is compared with others."""
+    """Return how many tokens a row needs to be compared with others."""
     return LONG_ROW_OF_CHARACTERS if kind is TokenizerKind.CHARACTERS else LONG_ROW
 
 
 def new_salt() -> int:
-    """64 random bits from the operating system."""
+    """Return 64 random bits from the operating system."""
     return secrets.randbits(64)
 
 
@@ -40,19 +40,19 @@ def new_salt() -> int:
 def hash_long_rows(
     data: Bytes, offsets: Ids, row_ends: Integers, salt: Hashes, least: int
 ) -> Hashes:
-    """The hashes of the rows with at least so many tokens (8 or more).
+    """Return the hashes of the rows with at least `least` tokens.
 
     Args:
         data: The bytes of all tokens, one after the other.
         offsets: Where each token begins; an empty one ends a sentence.
         row_ends: How many tokens the rows up to each one have.
         salt: One number.
-        least: How many tokens that are not empty a row needs.
-
+        least: How many tokens that are not empty a row needs; 8 or more.
     """
     hashes = np.empty(row_ends.size, np.uint64)
-    size, first = 0, 0
-    begun = mix(salt[0])
+    size = 0
+    first = 0
+    salted = mix(salt[0])
     for row in range(row_ends.size):
         last = row_ends[row]
         words = 0
@@ -60,13 +60,14 @@ def hash_long_rows(
             for token in range(first, last):
                 words += int(offsets[token + 1] > offsets[token])
         if words >= least:
-            start, end = offsets[first], offsets[last]
-            value = begun ^ np.uint64(end - start)
+            start = offsets[first]
+            end = offsets[last]
+            value = salted ^ np.uint64(end - start)
             for at in range(start, end - 8, 8):
                 # Each step is a bijection of `value` for any eight bytes; it is half of `mix`.
-                value = (value ^ eight_bytes(data, at)) * np.uint64(0xBF58476D1CE4E5B9)
+                value = (value ^ read_uint64(data, at)) * np.uint64(0xBF58476D1CE4E5B9)
                 value ^= value >> np.uint64(29)
-            hashes[size] = mix(mix(value ^ eight_bytes(data, end - 8)) ^ begun)
+            hashes[size] = mix(mix(value ^ read_uint64(data, end - 8)) ^ salted)
             size += 1
         first = last
     return hashes[:size].copy()
@@ -99,14 +100,14 @@ class RowSample:
     @property
     def limit(self) -> int:
         """Every row whose hash is below is in the sample."""
-        with _ONE_AT_A_TIME:
+        with _lock:
             self._merge()
             return int(self._limit)
 
     @property
     def hashes(self) -> Hashes:
         """The hashes, sorted."""
-        with _ONE_AT_A_TIME:
+        with _lock:
             self._merge()
             return self._hashes
 
@@ -117,17 +118,17 @@ class RowSample:
         return 1.0 if limit == ALL else limit / 2.0**64
 
     def add_rows(self, data: Bytes, offsets: Ids, row_ends: Integers) -> None:
-        """Add the rows of a chunk as `Tokenizer.cut` gives them. Threads may call it side by side."""
+        """Add the rows of a chunk as `Tokenizer.tokenize` gives them. It is safe in threads."""
         self.add(
             hash_long_rows(data, offsets, row_ends, np.array([self.salt], np.uint64), self.least)
         )
 
     def add(self, hashes: Hashes) -> None:
         """Add rows that were hashed under the same salt."""
-        few = hashes[hashes < self._limit]
-        with _ONE_AT_A_TIME:
-            self._waiting.append(few)
-            self._waiting_size += few.size
+        sampled = hashes[hashes < self._limit]
+        with _lock:
+            self._waiting.append(sampled)
+            self._waiting_size += sampled.size
             if self._waiting_size > self.capacity:
                 self._merge()
 

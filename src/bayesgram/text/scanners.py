@@ -1,23 +1,21 @@
-"""What every Unicode code point is to a tokenizer, and what its lower case is.
+"""The kernels that cut UTF-8 bytes into tokens, and the tables of characters that they use.
 
-The classes are computed once by tools/build_character_table.py from one Unicode version and kept in
-characters.npz, so that two machines with different Pythons cut the same text in the same way. docs/text.md has the
-rules in words. Does not look at text: see `scan`.
+docs/text.md states the rules one by one.
 
-The kernels that cut UTF-8 bytes into tokens. docs/text.md states what they do, rule by rule.
+Characters: what every Unicode code point is to a tokenizer, and what its lower case is.
+tools/build_character_table.py computes the classes once, from one Unicode version, and
+characters.npz keeps them, so that two machines with different Pythons cut text in the same way.
 
-In:  one buffer of valid UTF-8 and the offsets of its rows, as in an Arrow large_binary array.
-Out: (bytes, offsets, row_ends): the tokens' bytes one after the other, token i from offsets[i] to offsets[i + 1], and
-     how many tokens the rows up to this one have. An empty token marks the end of a sentence; every row ends with one
-     if it has tokens.
-The caller gives the room for bytes and offsets: for every byte of text two and two, as bytes at most double (a b → a▁b)
-and a byte gives at most a token and a sentence end. Does not normalise (`tokens` does, before), and does not know what
-a word means.
+Scanners: each takes one buffer of valid UTF-8 and the offsets of its rows, as in an Arrow
+large_binary array, and gives (bytes, offsets, row_ends): the bytes of all tokens one after the
+other, token i from offsets[i] to offsets[i + 1], and how many tokens the rows up to each one have.
+An empty token marks the end of a sentence; every row ends with one if it has tokens. The caller
+gives the arrays for bytes and offsets (`allocate_output`). Scanners do not normalise (`tokenizer`
+does, before), and do not know what a word means.
 
-The kernel that cuts messages: words as `scan` cuts them, and emoji and emoticons. docs/text.md has the rules.
-
-In and out: as in `scan`. What is written for an emoji or an emoticon is never longer than what is read.
-Does not know what emoji there are: blocks of Unicode are all that is asked (`characters`), so new ones are tokens too.
+Messages: `scan_messages` also keeps emoji and emoticons. What it writes for one is never longer
+than what it reads. It does not know which emoji there are: it asks only for blocks of Unicode, so
+that new emoji are tokens too.
 """
 
 from dataclasses import dataclass
@@ -29,11 +27,14 @@ import numpy as np
 from bayesgram.arrays import Bools, Bytes, Ids, Integers
 from bayesgram.kernels import inlined, kernel
 
+# --- Characters ---
+
+# The classes of characters.
 SEPARATOR, WORD, IDEOGRAPH, MARK, JOINER, IGNORED, SPACE, END, BREAK = range(9)
-EMOJI, MODIFIER, REGIONAL, KEYCAP = range(
-    9, 13
-)  # for messages alone: to the other tokenizers these only separate
-NORMALISE = 0x80  # added to the class where NFC may change the text
+# For messages alone: to the other tokenizers these only separate.
+EMOJI, MODIFIER, REGIONAL, KEYCAP = range(9, 13)
+NORMALISE = 0x80  # a bit that is added to the class where NFC may change the text
+CLASS = NORMALISE - 1  # the bits of the class
 
 LINE_BREAKS = frozenset([0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029])
 SPACES = frozenset([0x09, 0x20, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x3000])
@@ -51,7 +52,8 @@ IDEOGRAPHS = (
 )
 VARIATION_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
-PICTOGRAPHS = (  # those of them that are letters or numbers stay so
+# Blocks with emoji. Those code points in them that are letters or numbers stay so.
+PICTOGRAPHS = (
     range(0x231A, 0x231C),
     range(0x23E9, 0x23FB),
     range(0x25B6, 0x25B7),
@@ -78,15 +80,15 @@ class CharacterTable:
     """Arrays over all code points, for the kernels."""
 
     classes: Bytes
-    lower: Ids
-    keep: Ids
-    class_version: str  # of Unicode
-    case_version: str
+    lower: Ids  # what each becomes in a token that is in lower case
+    keep: Ids  # what each becomes in a token that keeps its case
+    class_version: str  # the version of Unicode of `classes`
+    case_version: str  # the version of Unicode of `lower`
 
 
 @cache
 def character_table() -> CharacterTable:
-    """The table as arrays of 0x110000 entries (about 10 MB, made in milliseconds)."""
+    """Return the table as arrays of 0x110000 entries (about 10 MB, made in milliseconds)."""
     with (
         resources.files("bayesgram.text").joinpath("characters.npz").open("rb") as file,
         np.load(file) as runs,
@@ -104,7 +106,7 @@ def character_table() -> CharacterTable:
 
 @cache
 def message_classes() -> Bytes:
-    """The classes for messages: pictographs are something there."""
+    """Return the classes for messages, where pictographs do not only separate."""
     classes = character_table().classes.copy()
     for block in PICTOGRAPHS:
         part = classes[block.start : block.stop]
@@ -119,38 +121,38 @@ def message_classes() -> Bytes:
 
 @cache
 def message_fold(*, lowercase: bool) -> Ids:
-    """What each code point becomes in a word of a message."""
+    """Return what each code point becomes in a word of a message."""
     fold = (character_table().lower if lowercase else character_table().keep).copy()
     fold[sorted(OTHER_APOSTROPHES)] = ord("'")
     return fold
 
 
-Scanned = tuple[Bytes, Ids, Integers]
+# --- Words, white space and characters ---
 
-CLASS = NORMALISE - 1  # the bits of the class
-SPECIAL = np.uint8(0xFF)
+TokenArrays = tuple[Bytes, Ids, Integers]  # bytes, offsets, row_ends: see above
+
+SPECIAL = np.uint8(0xFF)  # a byte that `plain_bytes` does not settle
 FIRST_TO_NORMALISE = 0xCC  # the first byte of U+0300: below, NFC changes nothing
 
 
 @inlined
 def decode(data: Bytes, at: int) -> tuple[int, int]:
-    """The code point at a position of valid UTF-8, and the position after it."""
+    """Return the code point at a position of valid UTF-8, and the position after it."""
     first = int(data[at])
     if first < 0x80:
         return first, at + 1
     if first < 0xE0:
         return (first & 0x1F) << 6 | int(data[at + 1] & 0x3F), at + 2
     if first < 0xF0:
-        return (first & 0x0F) << 12 | int(data[at + 1] & 0x3F) << 6 | int(
-            data[at + 2] & 0x3F
-        ), at + 3
+        high = (first & 0x0F) << 12 | int(data[at + 1] & 0x3F) << 6
+        return high | int(data[at + 2] & 0x3F), at + 3
     high = (first & 0x07) << 18 | int(data[at + 1] & 0x3F) << 12
     return high | int(data[at + 2] & 0x3F) << 6 | int(data[at + 3] & 0x3F), at + 4
 
 
 @inlined
 def encode(code: int, out: Bytes, at: int) -> int:
-    """Write a code point as UTF-8; the position after it."""
+    """Write a code point as UTF-8, and return the position after it."""
     if code < 0x80:
         out[at] = code
         return at + 1
@@ -170,14 +172,27 @@ def encode(code: int, out: Bytes, at: int) -> int:
     return at + 4
 
 
-def room_for(size: int) -> tuple[Bytes, Ids]:
-    """Room for the tokens of so many bytes of text; most of it is never written, and so is never memory."""
+def allocate_output(size: int) -> tuple[Bytes, Ids]:
+    """Return arrays for the tokens of `size` bytes of text.
+
+    Bytes at most double (a b → a▁b), and a byte gives at most a token and a sentence end. Most of
+    the arrays is never written, and so takes no memory.
+    """
     return np.empty(2 * size + 4, np.uint8), np.empty(2 * size + 3, np.int32)
 
 
 @inlined
 def end_sentence(ends: Ids, tokens: int, first: int) -> int:
-    """Add an empty token, unless the row has none yet or its last one is empty already."""
+    """Add an empty token, unless the row has no token yet or its last one is empty already.
+
+    Args:
+        ends: Where each token ends.
+        tokens: How many tokens there are.
+        first: How many there were before this row.
+
+    Returns:
+        How many tokens there are now.
+    """
     if tokens == first or (tokens > 1 and ends[tokens - 1] == ends[tokens - 2]):
         return tokens
     ends[tokens] = ends[tokens - 1]
@@ -186,9 +201,10 @@ def end_sentence(ends: Ids, tokens: int, first: int) -> int:
 
 @kernel
 def plain_bytes(classes: Bytes, fold: Ids) -> Bytes:
-    """What a byte becomes where that is all there is to it: a letter or digit in its case, 0 for what only separates.
+    """Return what each byte becomes, as far as the byte alone decides that.
 
-    Sentence ends, apostrophes and bytes that are not ASCII are SPECIAL.
+    A letter or digit becomes itself in its case, and what only separates becomes 0. Sentence ends,
+    apostrophes and bytes that are not ASCII are SPECIAL.
     """
     plain = np.empty(256, np.uint8)
     for byte in range(256):
@@ -204,24 +220,27 @@ def plain_bytes(classes: Bytes, fold: Ids) -> Bytes:
 @kernel
 def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
-) -> Scanned:
-    """Words: runs of letters and digits with their marks, joined by inner apostrophes; ideographs one by one."""
+) -> TokenArrays:
+    """Cut words: runs of letters and digits with their marks, joined by inner apostrophes.
+
+    Ideographs are tokens one by one.
+    """
     plain = plain_bytes(classes, fold)
-    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    row_ends = np.empty(offsets.size - 1, np.int64)
+    ends = bounds[1:]
     bounds[0] = 0
     size = tokens = 0  # bytes written, tokens written
     for row in range(offsets.size - 1):
-        at, stop = offsets[row], offsets[row + 1]
+        at = offsets[row]
+        stop = offsets[row + 1]
         start = size  # where the open word began; size == start: no word is open
         joiner = 0  # an apostrophe that is kept only if a letter follows
         first = tokens
         while at < stop:
-            while (
-                at < stop and not joiner
-            ):  # most of most text: no branch but the end of this loop, so none is guessed
-                letter = plain[
-                    data[np.uint64(at)]
-                ]  # unsigned: no check for places counted from the end
+            # Most of most text. There is no branch but the end of this loop, so that the processor
+            # guesses none wrongly; indices are unsigned, so that none is counted from the end.
+            while at < stop and not joiner:
+                letter = plain[data[np.uint64(at)]]
                 if letter == SPECIAL:
                     break
                 is_letter = int(letter != 0)
@@ -268,13 +287,15 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
 @kernel
 def scan_whitespace(
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
-) -> Scanned:
-    """Whatever stands between white space; a sentence is a line."""
-    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+) -> TokenArrays:
+    """Cut at white space; a sentence is a line."""
+    row_ends = np.empty(offsets.size - 1, np.int64)
+    ends = bounds[1:]
     bounds[0] = 0
     size = tokens = 0
     for row in range(offsets.size - 1):
-        at, stop = offsets[row], offsets[row + 1]
+        at = offsets[row]
+        stop = offsets[row + 1]
         start = size
         first = tokens
         while at < stop:
@@ -299,13 +320,15 @@ def scan_whitespace(
 @kernel
 def scan_characters(
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
-) -> Scanned:
-    """Every character is a token, spaces between two characters are one ▁; a sentence ends after its mark."""
-    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+) -> TokenArrays:
+    """Cut characters; spaces between two are one ▁, and a sentence ends after its mark."""
+    row_ends = np.empty(offsets.size - 1, np.int64)
+    ends = bounds[1:]
     bounds[0] = 0
     size = tokens = 0
     for row in range(offsets.size - 1):
-        at, stop = offsets[row], offsets[row + 1]
+        at = offsets[row]
+        stop = offsets[row + 1]
         first = tokens
         space = inside = False  # a space is waiting; the sentence has begun
         while at < stop:
@@ -334,17 +357,18 @@ def scan_characters(
 
 @kernel
 def rows_to_normalise(data: Bytes, offsets: Integers, classes: Bytes) -> Bools:
-    """Rows with a code point that NFC may change; almost always none."""
-    found = np.empty(offsets.size - 1, np.bool_)
+    """Return which rows have a code point that NFC may change; almost always none has."""
+    may_change = np.empty(offsets.size - 1, np.bool_)
     for row in range(offsets.size - 1):
-        start, stop = np.uint64(offsets[row]), np.uint64(offsets[row + 1])
+        start = np.uint64(offsets[row])
+        stop = np.uint64(offsets[row + 1])
         largest = np.uint8(0)
         for at in range(start, stop):  # so simple that it runs many bytes at a time
             largest = max(largest, data[at])
-        found[row] = largest >= FIRST_TO_NORMALISE and _may_change(
+        may_change[row] = largest >= FIRST_TO_NORMALISE and _may_change(
             data, offsets[row], offsets[row + 1], classes
         )
-    return found
+    return may_change
 
 
 @inlined
@@ -359,40 +383,49 @@ def _may_change(data: Bytes, at: int, stop: int, classes: Bytes) -> bool:
     return False
 
 
+# --- Messages ---
+
 ZERO_WIDTH_JOINER = 0x200D
-TEXT_STYLE, EMOJI_STYLE = 0xFE0E, 0xFE0F
-FIRST_TAG, LAST_TAG, TAGS_END = 0xE0020, 0xE007E, 0xE007F
+TEXT_STYLE = 0xFE0E
+EMOJI_STYLE = 0xFE0F
+FIRST_TAG = 0xE0020
+LAST_TAG = 0xE007E
+TAGS_END = 0xE007F
 APOSTROPHE = ord("'")
-_NOTHING = -1
+_NOTHING = -1  # no byte, code point or position
 
 # What a byte may be in an emoticon, as bits.
-EYES, NOSE, MOUTH, CLOSE_MOUTH, OPENS = 1, 2, 4, 8, 16
+EYES = 1
+NOSE = 2
+MOUTH = 4
+CLOSE_MOUTH = 8  # a mouth only where no letter stands before the emoticon: http://, 1:3
+OPENS = 16  # the first byte of an emoticon
 
 
-def _parts() -> Bytes:
+def _emoticon_parts() -> Bytes:
     parts = np.zeros(256, np.uint8)
     for part, letters in (
         (EYES, b":;="),
         (NOSE, b"-^"),
         (MOUTH, b")(][*$@"),
-        (CLOSE_MOUTH, b"DdPpOoSsXx3/\\|"),  # only where no letter stands before: http://, 1:3
+        (CLOSE_MOUTH, b"DdPpOoSsXx3/\\|"),
         (OPENS, b":;=<>^-"),
     ):
         parts[np.frombuffer(letters, np.uint8)] |= part
     return parts
 
 
-PARTS = _parts()
+EMOTICON_PARTS = _emoticon_parts()  # the bits of each byte
 
 
 @inlined
-def _byte(data: Bytes, at: int, stop: int) -> int:
-    """The byte at a position, or one that is none."""
+def _byte_at(data: Bytes, at: int, stop: int) -> int:
+    """Return the byte at a position, or _NOTHING at the end."""
     return int(data[at]) if at < stop else _NOTHING
 
 
 @kernel
-def _code(data: Bytes, at: int, stop: int) -> tuple[int, int]:
+def _code_at(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     return decode(data, at) if at < stop else (_NOTHING, at)
 
 
@@ -405,13 +438,13 @@ def _is_kind(data: Bytes, at: int, stop: int, classes: Bytes, wanted: int) -> bo
 
 @kernel
 def _is_letter(data: Bytes, at: int, stop: int, classes: Bytes) -> bool:
-    """Whether a letter, a digit or a mark stands here."""
+    """Return whether a letter, a digit or a mark is at a position."""
     return _is_kind(data, at, stop, classes, WORD) or _is_kind(data, at, stop, classes, MARK)
 
 
 @kernel
 def _follows_letter(data: Bytes, used: int, at: int, classes: Bytes) -> bool:
-    """Whether a letter, a digit or a mark stands before this place, after what is used already."""
+    """Return whether a letter, a digit or a mark is before a position, but not before `used`."""
     if at == used:
         return False
     before = at - 1
@@ -422,22 +455,23 @@ def _follows_letter(data: Bytes, used: int, at: int, classes: Bytes) -> bool:
 
 @kernel
 def _skip_styles(data: Bytes, at: int, stop: int) -> int:
-    code, after = _code(data, at, stop)
+    code, after = _code_at(data, at, stop)
     while code in (TEXT_STYLE, EMOJI_STYLE):
         at = after
-        code, after = _code(data, at, stop)
+        code, after = _code_at(data, at, stop)
     return at
 
 
 @kernel
 def _copy_tags(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int]:
-    """A flag's tags, if they come to an end."""
-    ahead, written = at, size
-    code, after = _code(data, ahead, stop)
+    """Copy the tags of a flag, if they come to an end; return where reading and writing go on."""
+    ahead = at
+    written = size
+    code, after = _code_at(data, ahead, stop)
     while FIRST_TAG <= code <= LAST_TAG:
         written = encode(code, out, written)
         ahead = after
-        code, after = _code(data, ahead, stop)
+        code, after = _code_at(data, ahead, stop)
     if code != TAGS_END or ahead == at:
         return at, size
     return after, encode(code, out, written)
@@ -447,16 +481,19 @@ def _copy_tags(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[
 def _copy_emoji(
     data: Bytes, at: int, stop: int, classes: Bytes, out: Bytes, size: int
 ) -> tuple[int, int]:
-    """Where reading goes on after the emoji that begins here, and writing: where it was if that is half a flag."""
+    """Copy the emoji that begins here, and return where reading and writing go on.
+
+    Half a flag is read, and not written.
+    """
     begun = size
     while True:
         code, after = decode(data, at)
         kind = classes[code] & CLASS
         if kind == REGIONAL:
             if not _is_kind(data, after, stop, classes, REGIONAL):
-                return (
-                    (at, size - 3) if size > begun else (after, size)
-                )  # the joiner before it goes back
+                if size > begun:
+                    return at, size - 3  # without the joiner before it
+                return after, size
             size = encode(code, out, size)
             code, after = decode(data, after)
             size = encode(code, out, size)
@@ -470,7 +507,7 @@ def _copy_emoji(
                     size = encode(code, out, size)
                     at = _skip_styles(data, after, stop)
                 at, size = _copy_tags(data, at, stop, out, size)
-        code, after = _code(data, at, stop)
+        code, after = _code_at(data, at, stop)
         if code != ZERO_WIDTH_JOINER or after >= stop:
             return at, size
         kind = classes[decode(data, after)[0]] & CLASS
@@ -484,15 +521,16 @@ def _copy_emoji(
 def _copy_emoticon(
     data: Bytes, used: int, at: int, stop: int, classes: Bytes, out: Bytes, size: int
 ) -> tuple[int, int]:
-    """Where reading goes on after the emoticon that begins here, and writing; the same places if there is none.
+    """Copy the emoticon that begins here, and return where reading and writing go on.
 
-    Before `used`, the row is part of other emoji and emoticons.
+    These are the same positions if there is none. Before `used`, the row is part of other emoji and
+    emoticons.
     """
-    end, written, close = _sideways(data, at, stop, out, size)
+    end, written, close = _copy_sideways(data, at, stop, out, size)
     if end == at:
-        end, written, close = _heart(data, at, stop, out, size)
+        end, written, close = _copy_heart(data, at, stop, out, size)
     if end == at:
-        end, written, close = _upright(data, at, stop, out, size)
+        end, written, close = _copy_upright(data, at, stop, out, size)
     if end == at or _is_letter(data, end, stop, classes):
         return at, size
     if close and _follows_letter(data, used, at, classes):
@@ -501,59 +539,59 @@ def _copy_emoticon(
 
 
 @kernel
-def _sideways(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
-    """>? eyes '? nose? mouth+."""
+def _copy_sideways(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
+    """Copy >? eyes '? nose? mouth+ ."""
     ahead = at
-    if _byte(data, ahead, stop) == ord(">"):
+    if _byte_at(data, ahead, stop) == ord(">"):
         out[size] = data[ahead]
         size += 1
         ahead += 1
-    if ahead >= stop or not PARTS[data[ahead]] & EYES:
+    if ahead >= stop or not EMOTICON_PARTS[data[ahead]] & EYES:
         return at, size, False
     out[size] = data[ahead]
     size += 1
     ahead += 1
-    code, after = _code(data, ahead, stop)
+    code, after = _code_at(data, ahead, stop)
     if code in (APOSTROPHE, 0x2019):
         out[size] = APOSTROPHE
         size += 1
         ahead = after
-    if ahead < stop and PARTS[data[ahead]] & NOSE:
+    if ahead < stop and EMOTICON_PARTS[data[ahead]] & NOSE:
         out[size] = data[ahead]
         size += 1
         ahead += 1
-    if ahead >= stop or not PARTS[data[ahead]] & (MOUTH | CLOSE_MOUTH):
+    if ahead >= stop or not EMOTICON_PARTS[data[ahead]] & (MOUTH | CLOSE_MOUTH):
         return at, size, False
     mouth = data[ahead]
     out[size] = mouth - 32 if ord("a") <= mouth <= ord("z") else mouth
     while ahead < stop and data[ahead] == mouth:
         ahead += 1
-    return ahead, size + 1, PARTS[mouth] & CLOSE_MOUTH != 0
+    return ahead, size + 1, EMOTICON_PARTS[mouth] & CLOSE_MOUTH != 0
 
 
 @kernel
-def _heart(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
-    """<3 and </3."""
+def _copy_heart(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
+    """Copy <3 or </3."""
     if data[at] != ord("<"):
         return at, size, False
     ahead = at + 1
     out[size] = data[at]
     size += 1
-    if _byte(data, ahead, stop) == ord("/"):
+    if _byte_at(data, ahead, stop) == ord("/"):
         out[size] = data[ahead]
         size += 1
         ahead += 1
-    if _byte(data, ahead, stop) != ord("3"):
+    if _byte_at(data, ahead, stop) != ord("3"):
         return at, size, False
     out[size] = ord("3")
-    while _byte(data, ahead, stop) == ord("3"):
+    while _byte_at(data, ahead, stop) == ord("3"):
         ahead += 1
     return ahead, size + 1, True
 
 
 @kernel
-def _upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
-    """^^ ^_^ ^.^ ^-^ -_- >_< >.<: of several underscores one is kept."""
+def _copy_upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
+    """Copy ^^ ^_^ ^.^ ^-^ -_- >_< >.<; of several underscores one is kept."""
     left = data[at]
     right = ord("<") if left == ord(">") else int(left)
     if left not in (ord("^"), ord("-"), ord(">")):
@@ -561,7 +599,7 @@ def _upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[in
     out[size] = left
     size += 1
     ahead = at + 1
-    middle = _byte(data, ahead, stop)
+    middle = _byte_at(data, ahead, stop)
     if (
         middle == ord("_")
         or (left != ord("-") and middle == ord("."))
@@ -570,19 +608,19 @@ def _upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[in
         out[size] = middle
         size += 1
         ahead += 1
-        while middle == ord("_") and _byte(data, ahead, stop) == middle:
+        while middle == ord("_") and _byte_at(data, ahead, stop) == middle:
             ahead += 1
     elif left != ord("^"):
         return at, size, False
-    if _byte(data, ahead, stop) != right:
+    if _byte_at(data, ahead, stop) != right:
         return at, size, False
     out[size] = right
     return ahead + 1, size + 1, False
 
 
 @kernel
-def _keycap_begins(data: Bytes, used: int, at: int) -> int:
-    """Where the digit, # or * stands that a keycap at this place encloses; −1 if nothing like that does."""
+def _find_keycap_base(data: Bytes, used: int, at: int) -> int:
+    """Return where the digit, # or * is that a keycap at this position encloses, or _NOTHING."""
     before = at
     if (
         before - used >= 3
@@ -599,7 +637,7 @@ def _keycap_begins(data: Bytes, used: int, at: int) -> int:
 
 @kernel
 def _is_in_number(data: Bytes, at: int, begin: int, stop: int) -> bool:
-    """Whether a full stop or colon stands between two digits: 3.14, 10:30."""
+    """Return whether a full stop or colon is between two digits: 3.14, 10:30."""
     if data[at] not in (ord("."), ord(":")) or at == begin or at + 1 == stop:
         return False
     return bool(ord("0") <= data[at - 1] <= ord("9") and ord("0") <= data[at + 1] <= ord("9"))
@@ -608,17 +646,20 @@ def _is_in_number(data: Bytes, at: int, begin: int, stop: int) -> bool:
 @kernel
 def scan_messages(  # noqa: C901, PLR0912, PLR0915 - one state machine
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
-) -> Scanned:
-    """Words as `scan_words` cuts them; emoji and emoticons are tokens between them."""
+) -> TokenArrays:
+    """Cut words as `scan_words` does; emoji and emoticons are tokens between them."""
     plain = plain_bytes(classes, fold)
     for byte in range(0x80):
-        if PARTS[byte] & OPENS:
+        if EMOTICON_PARTS[byte] & OPENS:
             plain[byte] = SPECIAL
-    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    row_ends = np.empty(offsets.size - 1, np.int64)
+    ends = bounds[1:]
     bounds[0] = 0
     size = tokens = 0  # bytes written, tokens written
     for row in range(offsets.size - 1):
-        begin, at, stop = offsets[row], offsets[row], offsets[row + 1]
+        begin = offsets[row]
+        at = begin
+        stop = offsets[row + 1]
         start = size  # where the open word began; size == start: no word is open
         joiner = 0  # an apostrophe that is kept only if a letter follows
         first = tokens
@@ -655,7 +696,7 @@ def scan_messages(  # noqa: C901, PLR0912, PLR0915 - one state machine
                     size = encode(fold[code], out, size)
                 continue
             if kind == KEYCAP:
-                key = _keycap_begins(data, used, here)
+                key = _find_keycap_base(data, used, here)
                 if key == _NOTHING or size - start != int(data[key] >= ord("0")):
                     continue
                 size = start  # a digit was taken for a word
@@ -676,7 +717,7 @@ def scan_messages(  # noqa: C901, PLR0912, PLR0915 - one state machine
             elif kind in (EMOJI, MODIFIER, REGIONAL):
                 at, size = _copy_emoji(data, here, stop, classes, out, size)
                 used = at
-            elif code < 0x80 and PARTS[code] & OPENS:
+            elif code < 0x80 and EMOTICON_PARTS[code] & OPENS:
                 end, size = _copy_emoticon(data, used, here, stop, classes, out, size)
                 if end > here:
                     at = used = end

@@ -304,7 +304,7 @@ class Builder:
 
     def _tried(self, model: LanguageModel) -> LanguageModel:
         """The model, able to cut text and compiled."""
-        model = replace(model, tokenizer=model.tokenizer.known_by(self.tokenizer))
+        model = replace(model, tokenizer=model.tokenizer.with_definition_of(self.tokenizer))
         model.predict("", 1)
         return model
 

@@ -268,7 +268,7 @@ def suggest(
         *((item.view.shown_name, item.model, item) for item in asked),
     ]:
         if model.tokenizer not in split:
-            split[model.tokenizer] = model.tokenizer.unfinished(text)
+            split[model.tokenizer] = model.tokenizer.split_unfinished(text)
         sentences, typed = split[model.tokenizer]
         predictions = model.suggest(text, how_many, cache=cache, capitals=False)
         written = model.capitalise(predictions, sentences, text[len(text) - len(typed) :])
@@ -276,7 +276,7 @@ def suggest(
         words = []
         for prediction, (word, probability) in zip(predictions, written, strict=True):
             low, high = _word_interval(with_intervals, sentences[-1], *prediction)
-            added = model.tokenizer.added(sentences[-1], prediction.word)
+            added = model.tokenizer.text_added_by(sentences[-1], prediction.word)
             words.append(Suggestion(printable(word), probability, low, high, added))
         columns.append(Column(name, words))
     return Answer(printable(typed), columns)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bayesgram.io.spill import Column, partitioned_lookup, partitioned_reduce
+from bayesgram.io.spill import SpillableColumn, partitioned_lookup, partitioned_reduce
 from helpers.hypothesis_profiles import examples
 
 blocks = st.lists(st.lists(st.integers(0, 39), max_size=9), min_size=1, max_size=6).map(
@@ -30,7 +30,9 @@ def folder():
 )
 @examples(60)
 def test_a_column_is_what_was_added(folder, parts, kept, data):
-    column = Column(Path(tempfile.mkdtemp(dir=folder)) / "x", np.int32, width=3, kept_bytes=kept)
+    column = SpillableColumn(
+        Path(tempfile.mkdtemp(dir=folder)) / "x", np.int32, width=3, kept_bytes=kept
+    )
     whole = np.concatenate([np.zeros((0, 3), np.int32), *parts])
     for part in parts:
         column.add(part)
@@ -43,7 +45,7 @@ def test_a_column_is_what_was_added(folder, parts, kept, data):
 
 
 def test_a_column_that_lost_rows_is_an_error(tmp_path):
-    column = Column(tmp_path / "x", np.int64)
+    column = SpillableColumn(tmp_path / "x", np.int64)
     column.add(np.arange(5))
     (tmp_path / "x").write_bytes(b"short")
     with pytest.raises(OSError, match="Input/output error"):
