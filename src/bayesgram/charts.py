@@ -757,8 +757,8 @@ def plot_xy(
         if one.look != "none":
             parts += plane.draw_line(one)
     dots, places = plane.draw_points(series, is_interactive=is_interactive)
-    names, below = plane.draw_labels(series, labels, places, covered)
-    content = Markup("").join([*parts, *dots, *reference_names, *names])
+    leaders, names, below = plane.draw_labels(series, labels, places, covered)
+    content = Markup("").join([*parts, *reference_names, *leaders, *dots, *names])
     drawing = Drawing(width, plane.full_height, content, label, is_interactive)
     if not below:
         return drawing
@@ -962,24 +962,28 @@ class _Plane:
         mode: LabelMode,
         places: Sequence[Point],
         covered: Sequence[Box],
-    ) -> tuple[list[Markup], list[Key]]:
-        """The names of series, and those that are listed below because they have no room."""
+    ) -> tuple[list[Markup], list[Markup], list[Key]]:
+        """Lines to names, names, and those that are listed below because they have no room."""
         if mode == "ends":
-            return self._labels_at_ends(series), []
+            return [], self._labels_at_ends(series), []
         if mode == "none":
-            return [], []
+            return [], [], []
         names = [one.name for one in series]
         area = Box(self.left - 4, self.width, self.top, self.bottom)
         boxes = _place_labels(names, places, covered, area)
         if boxes is not None:
-            return self._labels_beside(names, places, boxes), []
+            return *self._labels_beside(names, places, boxes), []
         numbers = [str(nth + 1) for nth in range(len(names))]
         boxes = _place_labels(numbers, places, covered, area)
-        labels = self._labels_beside(numbers, places, boxes) if boxes else []
-        return labels, [
-            Key(f"{number} {one.name}", one.colour, "dot")
-            for number, one in zip(numbers, series, strict=True)
-        ]
+        leaders, labels = self._labels_beside(numbers, places, boxes) if boxes else ([], [])
+        return (
+            leaders,
+            labels,
+            [
+                Key(f"{number} {one.name}", one.colour, "dot")
+                for number, one in zip(numbers, series, strict=True)
+            ],
+        )
 
     def _labels_at_ends(self, series: Sequence[Series]) -> list[Markup]:
         """Each name at the end of its line, moved up or down where two would overlap."""
@@ -1000,7 +1004,7 @@ class _Plane:
 
     def _labels_beside(
         self, names: Sequence[str], places: Sequence[Point], boxes: Sequence[Box]
-    ) -> list[Markup]:
+    ) -> tuple[list[Markup], list[Markup]]:
         leaders: list[Markup] = []
         texts: list[Markup] = []
         for name, (x, y), box in zip(names, places, boxes, strict=True):
@@ -1011,7 +1015,7 @@ class _Plane:
             anchor: Anchor = "start" if is_right else "end"
             at = box.left + HALO if is_right else box.right - HALO
             texts.append(_text(at, box.middle + 4, name, anchor, "name halo"))
-        return [*leaders, *texts]
+        return leaders, texts
 
 
 def _excess_text(series: Series, axis: Axis) -> str:

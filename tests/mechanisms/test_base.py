@@ -47,6 +47,20 @@ def test_what_no_ledger_can_be_charged_for_is_refused_and_the_ledger_stays(
     assert ledger.path.read_bytes() == before
 
 
+def test_a_release_that_is_charged_to_a_ledger_needs_a_folder_to_be_saved_in(tmp_path):
+    ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(1, 1e-6))
+    before = ledger.path.read_bytes()
+    with pytest.raises(UsageError, match="give `output`, the folder to save it in"):
+        publish.release(COUNTS, VOCABULARY, Gaussian(), BUDGET, ledger=ledger)
+    assert ledger.path.read_bytes() == before
+
+
+def test_a_dry_run_without_a_ledger_has_nothing_left_to_tell():
+    checked = publish.dry_run(COUNTS, VOCABULARY, Gaussian(), BUDGET)
+    assert checked.spend is not None
+    assert checked.epsilon_left is None
+
+
 OTHERS = reference_paper.make_user_counts(np.array([[900, 0, 0], [0, 0, 70]]))
 NOBODY = reference_paper.make_user_counts(np.zeros((0, 3), np.int64))
 PUBLIC = {"epsilon": 0.5, "vocabulary": VOCABULARY.fingerprint, "unit": "a post"}

@@ -60,7 +60,7 @@ def test_what_a_ledger_has_left_is_shared_out_and_then_spent(first, tmp_path):
     if first:
         spend = noise_of(Budget(0.3, 1e-6)).spend
         ledger.reserve(replace(spend, failure=1e-8 if first == "a discovery" else 0.0), {})
-    shares = Shares.of_ledger(ledger.read(), 5)
+    shares = Shares.from_ledger(ledger.read(), 5)
     each = shares.each(shares.largest, noise_of)
     for _ in range(5):
         ledger.reserve(noise_of(each).spend, {})

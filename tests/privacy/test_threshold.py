@@ -18,6 +18,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.thresholds import (
     SPLITS,
     TAIL,
+    _multiplier,
     calibrate_rounds,
     calibrate_threshold,
     failure,
@@ -417,3 +418,7 @@ def test_where_nothing_is_left_there_is_no_threshold(calibrate):
 
 def test_splits_leave_something_for_both():
     assert all(0 < split < 1 for split in SPLITS)
+
+
+def test_no_noise_is_enough_for_an_epsilon_far_below_zero():
+    assert _multiplier(-1.0, 1e-9, 0.0) == math.inf

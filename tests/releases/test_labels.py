@@ -194,7 +194,7 @@ def list_of_a_copy(folder, label, public, counts):
 def list_of_a_download(folder, label, public, counts):
     release = Release.load(folder / label)
     rows = np.flatnonzero(release.orders == 1).astype(np.int32)
-    table = OrderTable(release, None, Index.of(release.ngrams, rows))
+    table = OrderTable(release, None, Index.from_rows(release.ngrams, rows))
     (folder / f"{label}-download.parquet").write_bytes(write_rows(table, rows, FileKind.PARQUET))
     return Vocabulary.from_list(folder / f"{label}-download.parquet", PUBLIC).label
 

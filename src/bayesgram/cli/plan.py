@@ -11,7 +11,7 @@ from bayesgram.cli.options import parse_float, parse_int
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.planning.plan import Plan, Row
+    from bayesgram.planning.plan import Plan, PlanRow
 
 DEFINITIONS = (
     "KL: from what people write to the release, 0 is perfect. closed: of the distance that public"
@@ -189,7 +189,7 @@ def print_plan(simulated: "Plan") -> None:
             console.write_wrapped(line)
 
 
-def _cells(row: "Row", simulated: "Plan") -> dict[str, str]:
+def _cells(row: "PlanRow", simulated: "Plan") -> dict[str, str]:
     """Return a row of the table by its columns, all of which fit into a terminal of 80 columns."""
     cells = {"ε": f"{'→ ' if row.epsilon == simulated.epsilon else ''}{row.epsilon:g}"}
     if simulated.releases > 1:

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bayesgram.cli import console
 from bayesgram.errors import Argument, UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.charts import Drawing
 
 SUFFIXES = (".svg", ".png")
 PLOT = Argument("plot")  # where messages say that a picture goes
@@ -26,8 +29,7 @@ def check_plot(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
     check_writable(path, force=force, inputs=inputs, parameter=PLOT)
 
 
-# Altair's charts share no base class that has `save`.
-def save_plot(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
+def save_plot(draw: "Callable[[], Drawing]", path: Path, *, force: bool) -> None:
     """Draw a chart and write it in the format that the name of its file says."""
     from bayesgram.io.atomic import write_file_atomically
 
@@ -36,4 +38,4 @@ def save_plot(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
         console.step("Drawing"),
         write_file_atomically(path, force=force, parameter=PLOT) as target,
     ):
-        draw().save(target, format=kind, scale_factor=2 if kind == "png" else 1)
+        draw().write(target, kind)

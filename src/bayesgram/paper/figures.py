@@ -48,7 +48,7 @@ from bayesgram.paper.line_charts import (
 )
 from bayesgram.privacy.budget import Budget
 
-KL_TITLE = "KL(p ‖ θ), log scale; lower is better"
+KL_TITLE = "KL(p || θ), log scale; lower is better"
 KL_TITLE_OF_PANELS = "KL(p || θ), log scale; lower is better"
 
 # --- Figure 1: KL against ε, every mechanism on all users ---

@@ -1,14 +1,14 @@
-"""What a release would be worth, before anything is spent: assumed people, simulated noise, the same inference.
+"""Simulated releases: what a release would be worth, before anything is spent.
 
-In:  public n-grams and a few assumptions.   Out: the KL to expect, that of public text alone, and what would be known.
-The people are made up: everybody writes from one distribution, π e^d with d normal, part of it shared by all n-grams
-of a word. How much they write is log-normal. What clipping distorts is not simulated but charged as the mechanism
-predicts it. Does not read private data, and does not spend: the noise is not privacy noise.
+In:  public n-grams (the most frequent ones of a vocabulary), a few assumptions about the people,
+     and the budget of one release.
+Out: the KL to expect, that of public text alone, and how much would be known.
 
-Simulated releases of a vocabulary's most frequent n-grams: what the page and `bayesgram plan` both ask.
-
-In:  a vocabulary, assumptions, the budget of one release.   Out: how one simulated release came out.
-Does not know of several releases or of ledgers (shares.py), and reads nothing private.
+The people are made up: everybody writes from one distribution, π e^d with d normal, part of it
+shared by all n-grams of a word. How much they write is log-normal. Noise is added as the mechanism
+adds it, and the same inference runs. What clipping distorts is not simulated but charged as the
+mechanism predicts it. Reads no private data and spends nothing: the noise is not privacy noise.
+The page and `bayesgram plan` both ask here; several releases and ledgers are the matter of plan.py.
 """
 
 import hashlib
@@ -43,9 +43,11 @@ from bayesgram.privacy.constants import HISTOGRAM_SHARE, NORM_EDGES, UNITS, USER
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.intervals import accuracy_share
 
-WORD_SHARE = 0.4  # of the variance of d belongs to words: what pooling found on Reddit posts against Wikipedia
+# Share of the variance of d that belongs to words: what pooling found on Reddit posts against
+# Wikipedia.
+WORD_SHARE = 0.4
 FACTOR = 2.0  # within which a probability is called known
-NORM_GROUPS = 400  # of users who write the same amount
+USER_GROUPS = 400  # users of a group write the same amount; not measured
 RANGES = {
     "users": (100.0, 1e10),
     "ngrams_a_user": (0.1, 1e6),
@@ -142,7 +144,7 @@ def _norm_histogram_sum(assumed: Assumed) -> Floats:
     from scipy.special import ndtri  # noqa: PLC0415 - 0.1 s
 
     amounts: Floats = np.exp(
-        assumed.unevenness * ndtri((np.arange(NORM_GROUPS) + 0.5) / NORM_GROUPS)
+        assumed.unevenness * ndtri((np.arange(USER_GROUPS) + 0.5) / USER_GROUPS)
     )
     amounts *= assumed.ngrams_a_user / float(amounts.mean())
     return amounts

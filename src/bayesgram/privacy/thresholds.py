@@ -210,7 +210,7 @@ def _with_split(
         return bool((noise + inside <= allowed).all() and chance[-1] <= left.failure)
 
     low, high = 1.0 + 2 * multiplier, 40 * multiplier + 2  # above: h is concave, then convex
-    if not fits(high):
+    if not fits(high):  # pragma: no cover - beyond 40σ failures are below any δ that a Budget takes
         return None
     while high - low > 1e-9 * high:
         middle = (low + high) / 2

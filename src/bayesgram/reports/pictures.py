@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from bayesgram.charts import (
     DATA,
@@ -33,6 +33,7 @@ from bayesgram.charts import (
     plot_xy,
     side_by_side,
     stack,
+    text_width,
 )
 from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.planning.plan import Plan
@@ -295,6 +296,10 @@ def draw_utility(points: Sequence[ReleasePoint], public_kl: float | None) -> Dra
     )
     levels = [point.value for point in points] + ([public_kl] if public_kl else [])
     has_infinite = any(math.isinf(point.value) for point in points)
+    # The name of the reference stands where fewer dots are.
+    middle = math.sqrt(x_axis.low * x_axis.high)
+    left_dots = sum(epsilon < middle for epsilon in epsilons)
+    side: Literal["start", "end"] = "start" if 2 * left_dots <= len(points) else "end"
     y_axis = Axis.log(levels, beyond="∞" if has_infinite else "")
     return plot_xy(
         series,
@@ -302,7 +307,7 @@ def draw_utility(points: Sequence[ReleasePoint], public_kl: float | None) -> Dra
         y_axis,
         label="KL against ε, lower is better",
         height=max(240, 15 * len(points) + 30),
-        references=[Reference(public_kl, PUBLIC_TEXT, "start")] if public_kl else [],
+        references=[Reference(public_kl, PUBLIC_TEXT, side)] if public_kl else [],
         labels="points",
     )
 
@@ -406,7 +411,8 @@ def draw_attack_curves(curves: Sequence[Series], forbidden: Series | None = None
         Key(curve.name, curve.colour, "line" if curve.look == "none" else curve.look)
         for curve in curves
     ]
-    below = stack([legend([key], WIDTH) for key in keys], 0)
+    legend_width = max(width, *(40 + text_width(key.name) for key in keys))
+    below = stack([legend([key], legend_width) for key in keys], 0)
     return replace(stack([plane, below], 10), label=plane.label)
 
 

@@ -1,12 +1,9 @@
-"""The n-grams of a release in every order that somebody may ask for: computed once, then cut into pages.
+"""Everything that the page shows, in memory: releases, their models and tables, and public text.
 
-Searching is bounded: one pass over the n-grams, and the last answers are kept.
-
-The n-grams that somebody looks at, as a file: all pages of them, in the order shown. Released data only.
-
-Everything the page shows, in memory: releases, their models and tables, and public text where it is given.
-
-Built once at start. Does not change afterwards, so that threads may read it.
+A `Builder` loads a `Catalogue` once, at start; it does not change afterwards, so that threads may
+read it. The n-grams of a release are sorted in every order that somebody may ask for
+(`OrderTable`), and then cut into pages or written as files. Searching is bounded: one pass over
+the n-grams, and the last answers are kept. Released data only.
 """
 
 import hashlib
@@ -62,7 +59,7 @@ class Index:
     rows: Integers  # of the release, by place in byte order
 
     @classmethod
-    def of(cls, ngrams: pa.LargeStringArray, rows: Integers) -> "Index":
+    def from_rows(cls, ngrams: pa.LargeStringArray, rows: Integers) -> "Index":
         """Sort the n-grams that stand in these rows."""
         chosen = ngrams.take(pa.array(rows))
         order = pc.sort_indices(chosen)
@@ -313,7 +310,7 @@ class Builder:
         orders, tables = release.orders, {}
         for order in distinct_orders(orders):
             if order not in indices:
-                indices[order] = Index.of(release.ngrams, np.flatnonzero(orders == order))
+                indices[order] = Index.from_rows(release.ngrams, np.flatnonzero(orders == order))
             tables[order] = OrderTable(release, public, indices[order])
             tables[order].index.find("")  # builds what a search needs
             tables[order].orderings  # noqa: B018 - builds what paging needs
