@@ -25,7 +25,7 @@ Returned = TypeVar("Returned")
 TYPE_NAMES = {
     "PrivateCounts": "private counts",
     "SegmentedCounts": "private counts",
-    "Mechanism": "a mechanism",
+    "CountsMechanism": "a mechanism",
     "PublicText": "a Vocabulary",
     "PublicDistribution": "a Vocabulary",
     "PublicTable": "a Vocabulary",
@@ -155,7 +155,7 @@ def _next_step(value: object, hint: Any) -> str:  # noqa: ANN401 - any type hint
         return f"; make one with {value.__name__}()"
     if not isinstance(value, str | PathLike):
         return ""
-    if any(kind.__name__ == "Mechanism" for kind in kinds):
+    if any(kind.__name__ == "CountsMechanism" for kind in kinds):
         return "; give one such as Posterior()"
     readers = (
         READERS.get(kind.__name__, f"{kind.__name__}.load(path)" if hasattr(kind, "load") else "")

@@ -95,7 +95,7 @@ def test_samples_are_those_of_the_mechanism(mechanism):
     )
     arguments = target.counts, target.vocabulary
     short = make_sampler(mechanism, *arguments, 3)(FIVE, SeededNoise(8))
-    whole = mechanism.distribution(*arguments, FIVE, Randomness(SeededNoise(8), 3)).theta
+    whole = mechanism.estimate(*arguments, FIVE, Randomness(SeededNoise(8), 3)).theta
     assert short.tolist() == whole.tolist()
 
 

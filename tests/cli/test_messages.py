@@ -14,8 +14,9 @@ SRC = Path(bayesgram.__file__).parent
 OTHERS = (
     "cli/",
     "pages.py",
+    "charts.py",
     "spark/session.py",
-)  # the command line itself, a style sheet, and Java's own options
+)  # the command line itself, style sheets, and Java's own options
 LIBRARY = [
     path for path in SRC.glob("**/*.py") if not str(path.relative_to(SRC)).startswith(OTHERS)
 ]

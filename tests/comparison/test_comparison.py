@@ -113,7 +113,7 @@ def test_a_chain_is_tested_as_if_its_releases_had_no_past():
     first = week(1)
     second = [
         week(2, phrase=4, mechanism=mechanism)
-        for mechanism in (None, bg.Posterior(clip_norm=4).after(first))
+        for mechanism in (None, bg.Posterior(clip_norm=4).follow(first))
     ]
     assert not np.array_equal(second[0].probabilities, second[1].probabilities)
     alone, chained = (compare(first, each) for each in second)

@@ -30,6 +30,7 @@ def make_release(table, *, tokenizer="whitespace", totals=True):
         "orders": orders,
         "tokenizer": tokenizer,
         "fingerprint": "0",
+        "prior_fingerprint": "0",
     }
     details = {"expected_counts": {str(order): sums[order] for order in orders}} if totals else {}
     card = Card(

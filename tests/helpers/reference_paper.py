@@ -144,7 +144,7 @@ def norm_histogram(matrix, measured, bins):
         place = sum(squares >= Fraction(edge) ** 2 for edge in bins.edges)
         text = [
             (int(n), kind, opening)
-            for n, kind, opening in zip(row, bins.kinds, bins.first_words, strict=True)
+            for n, kind, opening in zip(row, bins.sources, bins.first_words, strict=True)
             if kind >= 0
         ]
         written = sum(n for n, _, _ in text)

@@ -41,7 +41,7 @@ def test_with_the_same_vocabulary_it_is_the_same_answer(make, tmp_path):
 
 
 def test_the_order_of_the_n_grams_does_not_matter(made):
-    backwards = triples().taken(np.arange(SIZE)[::-1].copy())
+    backwards = triples().select(np.arange(SIZE)[::-1].copy())
     again = bg.infer(made, backwards)
     expected = dict(zip(made.ngrams.to_pylist(), made.probabilities.tolist(), strict=True))
     found = dict(zip(again.ngrams.to_pylist(), again.probabilities.tolist(), strict=True))
@@ -111,7 +111,7 @@ def test_n_grams_that_were_not_measured_stand_as_public_text_has_them(made):
 
 def test_what_was_measured_and_is_not_asked_for_is_taken_out_of_totals_and_words(made):
     kept = made.measurements
-    some = triples().taken(np.arange(40))
+    some = triples().select(np.arange(40))
     noisy = measured_again(kept, some)
     _, counts, noise = kept.ngrams(3)
     total, doubt = kept.total(3)

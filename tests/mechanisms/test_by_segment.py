@@ -97,7 +97,7 @@ def test_one_user_in_several_segments_moves_each_answer_by_at_most_its_units(pub
 def literal(row, public, measured, clip_norm):
     """One user's z, coordinate by coordinate: as docs/promise.md has it, with nothing of the package's."""
     ngrams, order = public.ngrams.to_pylist(), public.order
-    words, _ = public.parts[-1][1].words
+    words, _ = public.by_order[-1][1].word_ids
     first_of_longest = len(ngrams) - len(words)
     places = [0] * measured.shape.size
     orders = sorted({len(ngram.split()) for ngram in ngrams})
@@ -155,7 +155,7 @@ def test_without_noise_and_clipping_segments_and_totals_are_what_people_wrote(ma
         Posterior(1e4), by_segment(matrix), vocabulary(), Budget(1.0, 1e-6)
     )
     written, close = matrix.sum(axis=0).reshape(3, -1), {"abs": 0.01 * len(matrix)}
-    for at, (place, _) in enumerate(vocabulary().parts):
+    for at, (place, _) in enumerate(vocabulary().by_order):
         assert everyone[at].counts == pytest.approx(written.sum(axis=0)[place], **close)
         assert everyone[at].total == pytest.approx(written[:, place].sum(), **close)
         for one, own in zip(segments, written, strict=True):
@@ -364,7 +364,7 @@ def test_segments_that_have_nothing_in_common_are_hardly_worse_than_alone():
 def test_orders_and_sources_agree_too():
     matrix = many(7, 3000)
     found = release(by_segment(matrix), vocabulary(2), Posterior(), Budget(2.0, 1e-6), seed=1)
-    for place, part in vocabulary(2).parts:
+    for place, part in vocabulary(2).by_order:
         mixed = sum(
             found[name].card.details["share"][str(part.order)] * found[name].probabilities[place]
             for name in THREE.all_names

@@ -57,20 +57,20 @@ def without(matrix, user):
 
 def coordinates_of(vocabulary):
     """How many numbers may get noise: n-grams, words and a total of each order, lost words and theirs, amounts."""
-    longest = vocabulary.parts[-1][1]
-    words = longest.words[1]
+    longest = vocabulary.by_order[-1][1]
+    words = longest.word_ids[1]
     lost = min(words, MAX_CLIPPED_WORDS) + 1
-    norm_histogram_sum = (
+    histogram = (
         2 * (NORM_EDGES.size + 1)
-        + (len(vocabulary.sources) if len(vocabulary.sources) > 1 else 0)
+        + (len(vocabulary.source_names) if len(vocabulary.source_names) > 1 else 0)
         + 16 * 8
     )
     return (
         len(vocabulary)
         + (words if longest.order > 1 else 0)
-        + len(vocabulary.parts)
+        + len(vocabulary.by_order)
         + lost
-        + norm_histogram_sum
+        + histogram
     )
 
 
@@ -195,7 +195,7 @@ def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, cl
     )
     assert whole.size == 7 + 3 + 3  # the words of the trigrams, too, and the total of each order
     assert scale == whole_of(vocabulary, budget).part(1.0) * UNITS
-    assert [theta[place].sum() for place, _ in vocabulary.parts] == pytest.approx([1, 1, 1])
+    assert [theta[place].sum() for place, _ in vocabulary.by_order] == pytest.approx([1, 1, 1])
     assert set(details["expected_counts"]) == {"1", "2", "3"}
     for user in range(len(matrix)):
         [(_, less, _)], _, _ = record_measurement(
@@ -212,7 +212,7 @@ def test_without_noise_and_clipping_counts_words_and_totals_are_what_people_wrot
     )
     written = matrix.sum(axis=0)
     close = {"abs": 0.01 * len(matrix)}
-    for (place, _), one in zip(mixed_orders().parts, measured, strict=True):
+    for (place, _), one in zip(mixed_orders().by_order, measured, strict=True):
         assert one.counts == pytest.approx(written[place], **close)
         assert one.total == pytest.approx(written[place].sum(), **close)
         assert one.lost is None
@@ -238,12 +238,12 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
     )
     with fixed_clipping_plan(choice):
         _, measured, _ = record_measurement(Posterior(), counts, vocabulary, Budget(1.0, 1e-6))
-    place, longest = vocabulary.parts[-1]
+    place, longest = vocabulary.by_order[-1]
     lost, written = measured[-1].lost, matrix[:, place].sum(axis=0)
     assert measured[-1].total + lost.total == pytest.approx(written.sum(), abs=0.01)
     assert sorted(lost.which) == list(range(longest.words[1]))
-    kept = Design.of(vocabulary).parts[-1].per_word(measured[-1].counts)
-    of_words = Design.of(vocabulary).parts[-1].per_word(written.astype(float))
+    kept = Design.from_vocabulary(vocabulary).parts[-1].per_word(measured[-1].counts)
+    of_words = Design.from_vocabulary(vocabulary).parts[-1].per_word(written.astype(float))
     assert kept[lost.which] + lost.counts == pytest.approx(of_words[lost.which], abs=0.01)
 
 
@@ -280,7 +280,7 @@ def numbers(noisy, exact):
 
 
 def test_weights_of_orders_and_words_share_the_norm():
-    design = Design.of(mixed_orders())
+    design = Design.from_vocabulary(mixed_orders())
     shape = np.split(design.ngrams.shape, [3, 5, 7])
     priors = [part.prior for part in design.parts] + [
         design.parts[-1].per_word(design.parts[-1].prior) / 3
@@ -302,7 +302,7 @@ def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
 
 def test_shapes_and_word_coordinates():
     vocabulary = bigrams(4)
-    design = Design.of(vocabulary)
+    design = Design.from_vocabulary(vocabulary)
     words, total = vocabulary.words
     assert words.shape == (4, 2)
     assert total == 4  # w0 to w3
@@ -313,7 +313,7 @@ def test_shapes_and_word_coordinates():
 
 
 def test_the_total_of_each_order_is_one_more_coordinate():
-    design = Design.of(mixed_orders())
+    design = Design.from_vocabulary(mixed_orders())
     measured = design.coordinates(CLIPPING_PLANS["counts"])
     assert measured.shape.size == design.ngrams.shape.size + 3
     assert (measured.shape[:-3] == design.ngrams.shape).all()
@@ -322,7 +322,7 @@ def test_the_total_of_each_order_is_one_more_coordinate():
 
 
 def test_a_unigram_vocabulary_measures_no_words_twice():
-    design = Design.of(reference_paper.make_vocabulary([3, 2, 1]))
+    design = Design.from_vocabulary(reference_paper.make_vocabulary([3, 2, 1]))
     assert design.ngrams.shape.size == 3
     assert design.coordinates(CLIPPING_PLANS["counts"]).shape.size == 4  # and the total
 
@@ -332,7 +332,7 @@ def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     size = MAX_CLIPPED_WORDS + 50
     ngrams = pa.array([f"w{i} x" for i in range(size)], pa.large_string())
     vocabulary = Vocabulary(ngrams, np.arange(size, 0, -1) + 10, 2, Tokenizer())
-    design = Design.of(vocabulary)
+    design = Design.from_vocabulary(vocabulary)
     asked = design.lost_words(CLIPPING_PLANS["lost words and counts"])
     assert asked.shape.size == MAX_CLIPPED_WORDS + 1 == design.asked_words.size + 1
     rates = design.parts[-1].per_word(design.parts[-1].prior)
@@ -445,7 +445,7 @@ def test_unigrams_are_measured_once_and_not_again_as_words():
         pa.array(["a", "b", "c"], pa.large_string()), np.array([9, 5, 1]), 1, Tokenizer()
     )
     counts = reference_paper.make_user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
-    assert Design.of(vocabulary).ngrams.words.shape == (3, 0)
+    assert Design.from_vocabulary(vocabulary).ngrams.words.shape == (3, 0)
     made = Posterior(4.0).release(counts, vocabulary, Budget(50.0, 1e-6), seed=1)
     assert made.probabilities.sum() == pytest.approx(1)
 

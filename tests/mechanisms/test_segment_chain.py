@@ -48,7 +48,7 @@ def test_each_segment_follows_the_one_of_its_name_and_the_same_is_asked(first):
         assert set(one.card.details["drift"]) == {"1", "2", "3"}
         assert not np.array_equal(one.measurements.carried[0], one.measurements.counts)
     shares = [made[name].card.details["share"]["3"] for name in THREE.all_names]
-    place, _ = vocabulary(2).parts[-1]
+    place, _ = vocabulary(2).by_order[-1]
     mixed = sum(
         share * made[name].probabilities[place]
         for share, name in zip(shares, THREE.all_names, strict=True)

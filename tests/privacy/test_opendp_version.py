@@ -117,7 +117,7 @@ def test_a_seeded_run_needs_none(installed):
     "mechanism", [Posterior(), Laplace()], ids=lambda mechanism: mechanism.name
 )
 def test_a_release_is_refused_before_anything_is_spent(mechanism, installed, tmp_path):
-    _, vocabulary = next(iter(discovery_data.make_vocabulary().parts))
+    _, vocabulary = next(iter(discovery_data.make_vocabulary().by_order))
     counts = count(discovery_data.make_table(MANY_PEOPLE), vocabulary)
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1.0, 1e-6))
     before = ledger.path.read_bytes()

@@ -98,15 +98,15 @@ def test_a_chain_without_a_ledger_promises_nothing_about_all_of_it(number):
         [WEEK.delta],
     )  # the first one's own card promises of itself alone
     for card in cards[1:]:
-        for epsilon, delta in PROMISE.findall(card.follows):
+        for epsilon, delta in PROMISE.findall(card.chain_sentence):
             epsilons.append(float(epsilon))
             deltas.append(float(delta))
     if len(epsilons) == number:  # every card promises something of all releases so far
         assert true_delta(mu, epsilons) <= max(deltas)
-    assert not any("PROVED" in card.follows for card in cards[1:])
-    assert all("Not a promise" in card.follows for card in cards[1:])
+    assert not any("PROVED" in card.chain_sentence for card in cards[1:])
+    assert all("Not a promise" in card.chain_sentence for card in cards[1:])
     epsilon, _ = composed_spend([*(cards[0].commitment,) * number])
-    assert f"ε = {epsilon:.4g}"[:7] in cards[-1].follows
+    assert f"ε = {epsilon:.4g}"[:7] in cards[-1].chain_sentence
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -114,7 +114,7 @@ def test_a_chain_on_a_ledger_promises_its_budget_whenever_the_curator_stops(tmp_
     budget = Budget(1.0, 1e-7)
     ledger = Ledger.create(tmp_path / "ledger", population="app users", budget=budget)
     cards = cards_of_a_chain(number, ledger)
-    promises = [PROMISE.search(card.follows).groups() for card in cards[1:]]
+    promises = [PROMISE.search(card.chain_sentence).groups() for card in cards[1:]]
     assert {(float(epsilon), float(delta)) for epsilon, delta in promises} == {
         (budget.epsilon, budget.delta)
     }

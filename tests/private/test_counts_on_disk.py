@@ -341,7 +341,7 @@ def test_a_folder_knows_the_size_of_its_vocabulary_and_a_file_does_not(tmp_path)
             match=r"plain\.parquet: does not say how large its vocabulary is; give vocab",
         ):
             read(plain)
-    ask = partial(clipped_sum, measured=reference_paper.make_coordinates(40, 2), clip_norm=2.0)
+    ask = partial(clipped_sum, coordinates=reference_paper.make_coordinates(40, 2), clip_norm=2.0)
     assert (
         ask(open_counts(plain, vocabulary_size=40)).tolist()
         == ask(load_counts(tmp_path / "c")).tolist()

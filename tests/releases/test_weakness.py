@@ -156,12 +156,6 @@ def test_where_nothing_is_proved_nothing_is_called_weak(arguments):
     assert card.claim.endswith(f"({card.guarantee.name})")
 
 
-def test_old_cards_get_the_words_when_they_are_shown():
-    old = card_of(epsilon=100.0).to_json()
-    del old["warnings"], old["expected_users"]
-    assert Card.from_json(old).warnings[0].startswith("Worthless: ε = 100")
-
-
 def test_words_on_disk_are_not_believed():
     card = card_of(epsilon=100.0).to_json()
     assert Card.from_json({**card, "warnings": []}).warnings != []

@@ -262,7 +262,7 @@ def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatc
     assert same(counts.totals, local.totals)
     assert same(counts.users_per_ngram, local.users_per_ngram)
     for sums in (
-        lambda each: norm_histogram_sum(each, design.ngrams, design.bins),
+        lambda each: norm_histogram_sum(each, design.ngrams, design.histogram),
         lambda each: clipped_mass_sum(each, measured, asked, clip_norm=choice.clip_norm),
         lambda each: clipped_sum(each, measured, clip_norm=choice.clip_norm),
     ):
