@@ -53,8 +53,8 @@ def test_bits_are_mixed_as_splitmix64_does(value):
 KERNEL = """
 import logging, numpy as np
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-from bayesgram.private.counts import totals_of
-print(totals_of(np.array([1, 1], np.int32), np.array([2, 3], np.int32), 3))
+from bayesgram.inference.noisy_counts import per_word
+print(per_word(np.array([[1], [1]], np.int32), np.array([2.0, 3.0]), 3).astype(int))
 """
 
 

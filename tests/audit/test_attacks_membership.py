@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from bayesgram.audit.attacks import (
-    NoisyCounts,
+    PosteriorWithoutInference,
     make_sampler,
     membership_attack,
     user_with_most_counts,
@@ -86,7 +86,7 @@ def test_a_tie_is_half_a_win():
         LaplacePublic(3),
         Gaussian(),
         Posterior(2.0),
-        NoisyCounts(2.0),
+        PosteriorWithoutInference(2.0),
     ],
 )
 def test_samples_are_those_of_the_mechanism(mechanism):

@@ -241,7 +241,7 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
     place, longest = vocabulary.by_order[-1]
     lost, written = measured[-1].lost, matrix[:, place].sum(axis=0)
     assert measured[-1].total + lost.total == pytest.approx(written.sum(), abs=0.01)
-    assert sorted(lost.which) == list(range(longest.words[1]))
+    assert sorted(lost.which) == list(range(longest.word_ids[1]))
     kept = Design.from_vocabulary(vocabulary).parts[-1].per_word(measured[-1].counts)
     of_words = Design.from_vocabulary(vocabulary).parts[-1].per_word(written.astype(float))
     assert kept[lost.which] + lost.counts == pytest.approx(of_words[lost.which], abs=0.01)
@@ -303,7 +303,7 @@ def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
 def test_shapes_and_word_coordinates():
     vocabulary = bigrams(4)
     design = Design.from_vocabulary(vocabulary)
-    words, total = vocabulary.words
+    words, total = vocabulary.word_ids
     assert words.shape == (4, 2)
     assert total == 4  # w0 to w3
     assert design.ngrams.shape.size == 4 + total
@@ -333,12 +333,14 @@ def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     ngrams = pa.array([f"w{i} x" for i in range(size)], pa.large_string())
     vocabulary = Vocabulary(ngrams, np.arange(size, 0, -1) + 10, 2, Tokenizer())
     design = Design.from_vocabulary(vocabulary)
-    asked = design.lost_words(CLIPPING_PLANS["lost words and counts"])
-    assert asked.shape.size == MAX_CLIPPED_WORDS + 1 == design.asked_words.size + 1
+    asked = design.clipped_words(CLIPPING_PLANS["lost words and counts"])
+    assert asked.shape.size == MAX_CLIPPED_WORDS + 1 == design.clipped_word_index.size + 1
     rates = design.parts[-1].per_word(design.parts[-1].prior)
-    assert rates[design.asked_words].min() >= np.delete(rates, design.asked_words).max()
+    assert (
+        rates[design.clipped_word_index].min() >= np.delete(rates, design.clipped_word_index).max()
+    )
     assert (asked.words[:, -1] == MAX_CLIPPED_WORDS).all()
-    left_out = ~np.isin(vocabulary.word_ids[0], design.asked_words)
+    left_out = ~np.isin(vocabulary.word_ids[0], design.clipped_word_index)
     assert left_out.any()
     assert ((asked.words[:, :-1] == -1) == left_out).all()
 

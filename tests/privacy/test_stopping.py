@@ -118,7 +118,7 @@ def test_a_chain_on_a_ledger_promises_its_budget_whenever_the_curator_stops(tmp_
     assert {(float(epsilon), float(delta)) for epsilon, delta in promises} == {
         (budget.epsilon, budget.delta)
     }
-    assert all("ε = 1, δ = 1e-07" in card.person for card in cards)
+    assert all("ε = 1, δ = 1e-07" in card.person_sentence for card in cards)
     mu = float(np.sqrt(Allowance.of_budget(budget, failures=False).mu_squared / number))
     assert true_delta(mu, [budget.epsilon] * number) <= budget.delta * (
         1 + 3e-3

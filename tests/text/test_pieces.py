@@ -283,5 +283,5 @@ def test_the_file_says_whether_case_matters(tmp_path, option):
     )
     assert (
         told
-        == "--tokenizer file: the file itself says whether case matters; leave --keep-case and --lower-case out."
+        == "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."
     )

@@ -64,10 +64,10 @@ from bayesgram.public.vocabulary import Vocabulary, public_distribution, softmax
 Sampler = Callable[[Budget, NoiseSource], Floats]  # draws θ at a budget
 
 
-class NoisyCounts(Posterior):
+class PosteriorWithoutInference(Posterior):
     """`Posterior` with its noisy counts as output: inference after them can only take away."""
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
@@ -226,7 +226,7 @@ def make_sampler(
     if isinstance(mechanism, Laplace):
         totals = clip(counts, max_count=None, max_total=mechanism.max_total, key=key).totals
         return lambda budget, noise: mechanism.sample(totals, vocabulary, budget, noise)
-    if isinstance(mechanism, NoisyCounts) and mechanism.clip_norm:
+    if isinstance(mechanism, PosteriorWithoutInference) and mechanism.clip_norm:
         return _noisy_counts_sampler(mechanism, counts, vocabulary, mechanism.clip_norm)
     return lambda budget, noise: (
         mechanism.estimate(counts, vocabulary, budget, Randomness(noise, key)).theta
@@ -234,7 +234,10 @@ def make_sampler(
 
 
 def _noisy_counts_sampler(
-    mechanism: NoisyCounts, counts: UserCounts, vocabulary: Vocabulary, clip_norm: float
+    mechanism: PosteriorWithoutInference,
+    counts: UserCounts,
+    vocabulary: Vocabulary,
+    clip_norm: float,
 ) -> Sampler:
     """With a given clip norm, only the scale of the noise follows the budget."""
     design = Design.from_vocabulary(vocabulary)

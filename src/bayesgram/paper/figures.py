@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from bayesgram.audit.attacks import NoisyCounts, win_rates
+from bayesgram.audit.attacks import PosteriorWithoutInference, win_rates
 from bayesgram.charts import Drawing, Series, format_number, format_thousands
 from bayesgram.mechanisms.base import CountsMechanism, Randomness
 from bayesgram.mechanisms.laplace import Laplace
@@ -489,7 +489,7 @@ def figure_6_rows(run: ExperimentRun) -> list[ResultRow]:
         (Method.AS_PRINTED, AsPrinted(max_count, max_total, slope, rho)),
         (Method.COROLLARY, Paper(max_count, max_total, slope, rho)),
         (Method.LAPLACE, Laplace(max_total)),
-        (Method.POSTERIOR, NoisyCounts(_posterior_clip_norm(run, data))),
+        (Method.POSTERIOR, PosteriorWithoutInference(_posterior_clip_norm(run, data))),
     ]
     rows: list[ResultRow] = []
     for method, mechanism in attacked:
