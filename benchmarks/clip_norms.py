@@ -22,7 +22,7 @@ from bayesgram.arrays import Floats
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.mechanisms.posterior import Posterior
-from bayesgram.planning.simulation import made_up
+from bayesgram.planning.simulation import simulate_private_distribution
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
 from bayesgram.private.counts_io import load_counts
@@ -67,7 +67,8 @@ def crowd(
 def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     """Populations from one extreme to the other."""
     public, rng = PublicNgrams.of(vocabulary.by_order[-1][1]), np.random.default_rng(1)
-    usual, other = made_up(public, 1.5, rng=rng), made_up(public, 1.5, rng=rng)
+    usual = simulate_private_distribution(public, 1.5, rng=rng)
+    other = simulate_private_distribution(public, 1.5, rng=rng)
     heavy_user_norm = np.sqrt(usual * other)  # half way to another manner
     one = np.zeros(200_000)
     yield "everybody writes one n-gram", crowd(vocabulary, one + 1, [usual], one, 2)

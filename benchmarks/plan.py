@@ -22,7 +22,7 @@ import pyarrow as pa
 import bayesgram as bg
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.planning.plan import plan
-from bayesgram.planning.simulation import FACTOR
+from bayesgram.planning.simulation import KNOWN_FACTOR
 from bayesgram.releases.intervals import accuracy_share
 from bayesgram.synthetic.crowd import Crowd
 from bayesgram.synthetic.population import Population
@@ -73,14 +73,14 @@ def compared(people: People, epsilon: float) -> str:
     made = bg.release(
         people.counts, people.vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7), seed=1
     )
-    share = accuracy_share(FACTOR, made.probabilities, made.probability_std).mass_share
+    share = accuracy_share(KNOWN_FACTOR, made.probabilities, made.probability_std).mass_share
     p = people.counts.totals / people.counts.totals.sum()
     with np.errstate(divide="ignore"):
-        right = float(p[np.abs(np.log(p / made.probabilities)) <= np.log(FACTOR)].sum())
+        right = float(p[np.abs(np.log(p / made.probabilities)) <= np.log(KNOWN_FACTOR)].sum())
     kl = kl_divergence(people.counts.totals, made.probabilities)
     lost = made.measurements.clipping[0] if made.measurements.clipping else float("nan")
     return (
-        f"| {people.name} | {epsilon:g} | {planned.kl:.3f} | {kl:.3f} | {planned.known:.0%} | {share:.0%} | {right:.0%}"
+        f"| {people.name} | {epsilon:g} | {planned.kl:.3f} | {kl:.3f} | {planned.known_share:.0%} | {share:.0%} | {right:.0%}"
         f" | {made.card.details['clip_norm_used']:.2g} | {lost:.0%} |"
     )
 

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.noisy_counts import PublicNgrams
-from bayesgram.planning.plan import Shares, candidates, first_that_reaches, plan
-from bayesgram.planning.simulation import Assumed, Planner, PlanRequest, made_up
+from bayesgram.planning.plan import SharedBudget, candidate_epsilons, find_smallest_epsilon, plan
+from bayesgram.planning.simulation import (
+    Assumptions,
+    Planner,
+    PlanRequest,
+    simulate_private_distribution,
+)
 from bayesgram.privacy.accounting import Spend, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
@@ -45,7 +50,7 @@ def noise_of(budget):
 @examples(12)
 @given(st.sampled_from([0.1, 0.37, 1.0, 3.3]), st.sampled_from([1e-9, 1e-6]), st.integers(1, 400))
 def test_releases_share_a_budget_as_a_ledger_composes_them(epsilon, delta, releases):
-    each = Shares(delta, releases).each(epsilon, noise_of)
+    each = SharedBudget(delta, releases).for_one_release(epsilon, noise_of)
     whole = Budget(epsilon, delta)
     assert fits([noise_of(each).spend] * releases, whole)
     more = noise_of(replace(each, epsilon=each.epsilon * 1.02)).spend
@@ -60,14 +65,14 @@ def test_what_a_ledger_has_left_is_shared_out_and_then_spent(first, tmp_path):
     if first:
         spend = noise_of(Budget(0.3, 1e-6)).spend
         ledger.reserve(replace(spend, failure=1e-8 if first == "a discovery" else 0.0), {})
-    shares = Shares.from_ledger(ledger.read(), 5)
-    each = shares.each(shares.largest, noise_of)
+    shares = SharedBudget.from_ledger(ledger.read(), 5)
+    each = shares.for_one_release(shares.max_epsilon, noise_of)
     for _ in range(5):
         ledger.reserve(noise_of(each).spend, {})
     with pytest.raises(BayesgramError, match="Nothing was reserved"):
         ledger.reserve(noise_of(each).spend, {})
     with pytest.raises(UsageError, match=r"epsilon=1\.5: more than there is"):
-        shares.each(1.5, noise_of)
+        shares.for_one_release(1.5, noise_of)
 
 
 def test_nothing_left_is_said(tmp_path):
@@ -94,26 +99,26 @@ def test_a_plan_has_the_numbers_of_the_page():
         epsilon=[1, 0.3],
         delta=1e-7,
     )
-    request = PlanRequest(Assumed(1e5, 5, 1, 1.5), Budget(0.3, 1e-7), SIZE)
-    draws = [Planner(public).expect(request, draw) for draw in range(3)]
+    request = PlanRequest(Assumptions(1e5, 5, 1, 1.5), Budget(0.3, 1e-7), SIZE)
+    draws = [Planner(public).simulate(request, draw) for draw in range(3)]
     row = made.rows[0]
-    assert (row.epsilon, row.each) == (0.3, 0.3)
+    assert (row.epsilon, row.release_epsilon) == (0.3, 0.3)
     assert row.kl == pytest.approx(np.mean([draw.kl for draw in draws]))
-    assert row.known == pytest.approx(np.mean([draw.known for draw in draws]))
+    assert row.known_share == pytest.approx(np.mean([draw.known_share for draw in draws]))
     assert (row.kl_low, row.kl_high) == (
         min(draw.kl for draw in draws),
         max(draw.kl for draw in draws),
     )
     assert made.rows[1].kl < row.kl < row.public_kl
-    assert made.rows[1].known > row.known
+    assert made.rows[1].known_share > row.known_share
     assert json.loads(json.dumps(made.to_json()))["rows"][0]["kl"] == row.kl
 
 
 def test_several_releases_are_each_as_good_as_one_of_that_budget():
     year = plan(vocabulary(), releases=52, epsilon=1.0, **MANY).rows[0]
-    one = plan(vocabulary(), epsilon=year.each, **MANY).rows[0]
-    assert (year.kl, year.known) == (one.kl, one.known)
-    assert 0.1 < year.each < 0.2
+    one = plan(vocabulary(), epsilon=year.release_epsilon, **MANY).rows[0]
+    assert (year.kl, year.known_share) == (one.kl, one.known_share)
+    assert 0.1 < year.release_epsilon < 0.2
 
 
 def test_a_segment_is_a_part_of_the_people_and_that_is_said():
@@ -124,8 +129,8 @@ def test_a_segment_is_a_part_of_the_people_and_that_is_said():
 
 
 def test_a_cut_vocabulary_is_said(monkeypatch):
-    monkeypatch.setattr("bayesgram.planning.simulation.MOST_NGRAMS", 40)
-    monkeypatch.setattr("bayesgram.planning.plan.MOST_NGRAMS", 40)
+    monkeypatch.setattr("bayesgram.planning.simulation.MAX_NGRAMS", 40)
+    monkeypatch.setattr("bayesgram.planning.plan.MAX_NGRAMS", 40)
     made = plan(vocabulary(), epsilon=1.0, **MANY)
     assert made.size == 40
     assert (
@@ -136,7 +141,7 @@ def test_a_cut_vocabulary_is_said(monkeypatch):
 
 def test_where_noise_hides_everything_that_is_said():
     made = plan(vocabulary(), users=100, ngrams_a_user=0.1, epsilon=0.01, draws=1)
-    assert made.rows[0].hidden
+    assert made.rows[0].is_hidden
     assert any("Noise hides what people write" in note for note in made.notes)
 
 
@@ -145,10 +150,12 @@ def test_where_noise_hides_everything_that_is_said():
 
 @given(st.floats(1e-3, 100), st.floats(0.005, 12))
 def test_the_first_candidate_that_reaches_it_is_found(place, largest):
-    found, rows = first_that_reaches(
+    found, rows = find_smallest_epsilon(
         lambda row: row.epsilon >= place, lambda epsilon: SimpleNamespace(epsilon=epsilon), largest
     )
-    assert found == next((epsilon for epsilon in candidates(largest) if epsilon >= place), None)
+    assert found == next(
+        (epsilon for epsilon in candidate_epsilons(largest) if epsilon >= place), None
+    )
     assert len(rows) <= 9
     assert [row.epsilon for row in rows] == sorted(row.epsilon for row in rows)
 
@@ -157,9 +164,9 @@ def test_the_first_candidate_that_reaches_it_is_found(place, largest):
 def test_the_epsilon_that_reaches_a_target(target):
     made = plan(vocabulary(), **target, **MANY)
     reached = next(row for row in made.rows if row.epsilon == made.epsilon)
-    assert made.target.reached_by(reached)
-    before = max(epsilon for epsilon in candidates(10.0) if epsilon < made.epsilon)
-    assert not made.target.reached_by(plan(vocabulary(), epsilon=before, **MANY).rows[0])
+    assert made.target.is_reached_by(reached)
+    before = max(epsilon for epsilon in candidate_epsilons(10.0) if epsilon < made.epsilon)
+    assert not made.target.is_reached_by(plan(vocabulary(), epsilon=before, **MANY).rows[0])
     assert f"ε = {made.epsilon:g} reaches" in made.answer
 
 
@@ -169,8 +176,8 @@ def test_where_none_reaches_it_that_is_the_answer(tmp_path):
     assert made.answer.startswith("No ε up to 10 reaches a KL of 1e-06: there, expect a KL of")
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(0.5, 1e-6))
     left = plan(vocabulary(), users=1000, known=0.99, draws=1, ledger=ledger)
-    assert (left.epsilon, left.rows[-1].epsilon) == (None, left.largest)
-    assert left.largest <= 0.5
+    assert (left.epsilon, left.rows[-1].epsilon) == (None, left.max_epsilon)
+    assert left.max_epsilon <= 0.5
 
 
 @pytest.mark.parametrize(
@@ -206,7 +213,7 @@ def test_a_ledger_has_a_delta_of_its_own(tmp_path):
         plan(vocabulary(), ledger=ledger, delta=1e-7, **MANY)
     made = plan(vocabulary(), ledger=ledger, **MANY)
     assert (made.delta, made.ledger) == (1e-6, "p")
-    assert [row.epsilon for row in made.rows] == [0.1, 0.2, made.largest]
+    assert [row.epsilon for row in made.rows] == [0.1, 0.2, made.max_epsilon]
 
 
 # Reality
@@ -217,7 +224,7 @@ def test_people_like_those_assumed_are_released_as_planned(epsilon):
     """5,000 users who write as the plan assumes, through the real mechanism: KL within a factor of 1.5."""
     public, rng, users = vocabulary(400), np.random.default_rng(4), 5000
     ngrams = PublicNgrams.of(public)
-    private = made_up(ngrams, 1.5, rng=rng)
+    private = simulate_private_distribution(ngrams, 1.5, rng=rng)
     amounts = np.maximum(rng.lognormal(np.log(8) - 0.5, 1.0, users), 1).astype(int)
     people = np.array([rng.multinomial(amount, private) for amount in amounts])
     made = bg.release(
@@ -245,6 +252,6 @@ def test_the_whole_spend_of_a_plan_is_that_of_the_mechanism():
     public, budget = vocabulary(), Budget(0.7, 1e-7)
     spend = bg.Posterior().spend(public, budget)
     assert isinstance(spend, Spend)
-    assert Planner(public).noise(budget, SIZE).spend.inverse_variance == pytest.approx(
+    assert Planner(public).calibrate_noise(budget, SIZE).spend.inverse_variance == pytest.approx(
         spend.inverse_variance
     )

@@ -5,7 +5,7 @@ import pytest
 
 from bayesgram.errors import UsageError
 from bayesgram.inference.noisy_counts import PublicNgrams
-from bayesgram.planning.simulation import Assumed, made_up, simulate
+from bayesgram.planning.simulation import Assumptions, simulate, simulate_private_distribution
 
 
 def bigrams(size, words=40):
@@ -20,31 +20,32 @@ def expected(assumed, multiplier=5.0, public=None, seed=1):
 
 
 def test_more_users_and_less_noise_help():
-    few, many = (expected(Assumed(users, 8.0)) for users in (1e4, 1e6))
+    few, many = (expected(Assumptions(users, 8.0)) for users in (1e4, 1e6))
     assert many.kl < few.kl < few.public_kl
-    assert expected(Assumed(1e5, 8.0), 4.0).kl < expected(Assumed(1e5, 8.0), 40.0).kl
+    assert expected(Assumptions(1e5, 8.0), 4.0).kl < expected(Assumptions(1e5, 8.0), 40.0).kl
 
 
 def test_where_noise_hides_everything_the_answer_is_public_text():
-    hidden = expected(Assumed(100, 1.0, difference=0.5), 1000.0)
+    hidden = expected(Assumptions(100, 1.0, difference=0.5), 1000.0)
     assert hidden.model == "public"
     assert hidden.kl == pytest.approx(hidden.public_kl)
 
 
 def test_the_difference_is_what_public_text_lacks():
     public = bigrams(1000)
-    same = made_up(public, 0.0, rng=np.random.default_rng(1))
+    same = simulate_private_distribution(public, 0.0, rng=np.random.default_rng(1))
     np.testing.assert_allclose(same, public.prior)
     close, far = (
-        expected(Assumed(1e4, 8.0, difference=much), public=public).public_kl for much in (0.5, 2.0)
+        expected(Assumptions(1e4, 8.0, difference=much), public=public).public_kl
+        for much in (0.5, 2.0)
     )
     assert close < 0.5 < far
 
 
 def test_heavy_writers_are_clipped():
-    even, uneven = (expected(Assumed(1e6, 8.0, unevenness=much)) for much in (0.0, 2.0))
-    assert even.clipped in {0.0, 1.0}
-    assert 0 < uneven.clipped < 1
+    even, uneven = (expected(Assumptions(1e6, 8.0, unevenness=much)) for much in (0.0, 2.0))
+    assert even.clipped_share in {0.0, 1.0}
+    assert 0 < uneven.clipped_share < 1
     assert uneven.clip_norm > 0
 
 
@@ -53,9 +54,9 @@ def test_several_orders_and_unigrams():
     unigrams = PublicNgrams(
         level, 500 * level, np.arange(50, dtype=np.int32)[:, None], 50, level[None]
     )
-    both = simulate([unigrams, bigrams(300)], Assumed(1e5, 5.0), multiplier=5.0, seed=1)
+    both = simulate([unigrams, bigrams(300)], Assumptions(1e5, 5.0), multiplier=5.0, seed=1)
     assert both.kl < both.public_kl
-    alone = simulate([unigrams], Assumed(1e5, 5.0), multiplier=5.0, seed=1)
+    alone = simulate([unigrams], Assumptions(1e5, 5.0), multiplier=5.0, seed=1)
     assert alone.kl < alone.public_kl
 
 
@@ -70,5 +71,5 @@ def test_several_orders_and_unigrams():
 )
 def test_assumptions_have_ranges(changed, words):
     with pytest.raises(UsageError) as error:
-        Assumed(**{"users": 1e5, "ngrams_a_user": 8.0, **changed})
+        Assumptions(**{"users": 1e5, "ngrams_a_user": 8.0, **changed})
     assert str(error.value) == words

@@ -193,13 +193,13 @@ def _cells(row: "PlanRow", simulated: "Plan") -> dict[str, str]:
     """Return a row of the table by its columns, all of which fit into a terminal of 80 columns."""
     cells = {"ε": f"{'→ ' if row.epsilon == simulated.epsilon else ''}{row.epsilon:g}"}
     if simulated.releases > 1:
-        cells["ε each"] = f"{row.each:g}"
+        cells["ε each"] = f"{row.release_epsilon:g}"
     cells["KL"] = f"{row.kl:.3g}"
     if simulated.draws > 1:
         cells["simulated"] = f"{row.kl_low:.2g} – {row.kl_high:.2g}"
-    cells["closed"] = f"{row.closed:.0%}"
-    cells["known"] = f"{row.known:.0%}"
-    cells["clipped"] = f"{row.clipped:.0%}"
+    cells["closed"] = f"{row.closed_share:.0%}"
+    cells["known"] = f"{row.known_share:.0%}"
+    cells["clipped"] = f"{row.clipped_share:.0%}"
     return cells
 
 
@@ -218,7 +218,7 @@ def _parse_epsilons(text: str | None) -> list[float] | None:
 
 
 def _parse_share(text: str | None) -> float | None:
-    """Parse 80% or 0.8."""
+    """Parse a share such as 80% or 0.8."""
     if text is None:
         return None
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(%?)", text.strip())

@@ -1,1 +1,1 @@
-"""Plans: what a release would be worth, from public text and assumptions alone, before anything is spent."""
+"""Plans: what a release would be worth, from public text and assumptions, before spending."""

@@ -1,11 +1,11 @@
 """A plan: the accuracy to expect at several ε, or the ε that reaches an accuracy.
 
 In:  a vocabulary, assumptions about the people, and a budget (given, or what a ledger has left).
-Out: a `Plan`. Everything is simulated (simulation.py): made-up people and noise. Reads no private
+Out: a `Plan`. Everything is simulated (simulation.py): invented people and noise. Reads no private
 data and charges no ledger.
 
-Several releases may share a budget (`Shares`); they compose as a ledger composes them: 1/σ² adds
-up. The smallest ε that reaches a target is looked for by bisection over a public list: accuracy
+Several releases may share a budget (`SharedBudget`); they compose as a ledger composes them: 1/σ²
+adds up. The smallest ε that reaches a target is found by bisection over a public list: accuracy
 grows with ε, nearly steadily, as the simulated people stay the same.
 """
 
@@ -18,13 +18,13 @@ from bayesgram.arguments import check_arguments
 from bayesgram.cores import parallel_map
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.planning.simulation import (
-    MOST_DRAWS,
-    MOST_NGRAMS,
+    MAX_DRAWS,
+    MAX_NGRAMS,
     RANGES,
-    Assumed,
-    Expected,
+    Assumptions,
     Planner,
     PlanRequest,
+    SimulatedRelease,
 )
 from bayesgram.privacy.accounting import Spend, fits, gaussian_left
 from bayesgram.privacy.budget import Budget
@@ -34,100 +34,151 @@ from bayesgram.privacy.ledger_io import LedgerContents
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card_sections import find_weaknesses
 
-# Candidates of a decade, in tenths of its start; about 24, each at most 12% above the last.
+# --- Defaults and limits: conventions, none of them chosen by an experiment ---
+
+DEFAULT_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
+DEFAULT_DELTA = 1e-7
+DEFAULT_DRAWS = 3  # simulated releases for each ε
+DRAWS_IF_SLOW = 1  # the same, above SLOW_SIZE
+SLOW_SIZE = 20_000  # n-grams of an order above which one simulated release takes seconds
+MAX_EPSILON = 10.0  # above, a guarantee protects nobody, and no plan is looked for
+MAX_EPSILONS = 50  # values of ε in one plan
+MAX_RELEASES = 10_000
+MAX_SEGMENTS = 10_000
+
+# --- The smallest ε that reaches a target ---
+
+# The values of ε that are tried in each decade, in tenths of its start: 24 of them, each at most
+# 17% above the last. A round number between them would claim more precision than a plan has.
 # fmt: off
-STEPS = (10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 33, 36, 40, 45, 50, 55, 60,
-         70, 80, 90)
+CANDIDATE_STEPS = (10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 33, 36, 40, 45, 50, 55,
+                   60, 70, 80, 90)
 # fmt: on
-DECADES = (0.01, 0.1, 1.0, 10.0)
+CANDIDATE_DECADES = (0.01, 0.1, 1.0, 10.0)
 
 
 class HasEpsilon(Protocol):
-    """A row of a plan."""
+    """A row of a plan, as far as the search for an ε needs it."""
 
     @property
     def epsilon(self) -> float:
-        """Of all releases together."""
+        """The ε of all releases together."""
 
 
 SearchRow = TypeVar("SearchRow", bound=HasEpsilon)
 
 
-def candidates(largest: float) -> list[float]:
-    """About 24 values a decade from 0.01 up to the largest, and that itself.
+def candidate_epsilons(largest: float) -> list[float]:
+    """Return the ε that are tried: 24 a decade from 0.01 up to the largest, and that itself.
 
-    >>> candidates(0.0123), len(candidates(10.0))
+    >>> candidate_epsilons(0.0123), len(candidate_epsilons(10.0))
     ([0.01, 0.011, 0.012, 0.0123], 73)
     """
-    found = [round(decade * step / 10, 3) for decade in DECADES for step in STEPS]
-    return [*(epsilon for epsilon in found if epsilon < largest), largest]
+    epsilons = [
+        round(decade * step / 10, 3) for decade in CANDIDATE_DECADES for step in CANDIDATE_STEPS
+    ]
+    return [*(epsilon for epsilon in epsilons if epsilon < largest), largest]
 
 
-def first_that_reaches(
-    reached: Callable[[SearchRow], bool], row_of: Callable[[float], SearchRow], largest: float
+def find_smallest_epsilon(
+    is_reached: Callable[[SearchRow], bool],
+    simulate_row: Callable[[float], SearchRow],
+    largest: float,
 ) -> tuple[float | None, list[SearchRow]]:
-    """The smallest candidate that reaches it, None if the largest doesn't; and all rows that were made, by ε."""
-    wanted = candidates(largest)
+    """Find the smallest candidate ε that reaches a target, by bisection.
+
+    Args:
+        is_reached: Whether a row is good enough; once it is, it is for every larger ε.
+        simulate_row: Makes the row of an ε.
+        largest: The largest ε to try.
+
+    Returns:
+        The ε, None if the largest one does not reach the target; and all rows that were
+        simulated, by ε.
+    """
+    epsilons = candidate_epsilons(largest)
     rows: dict[float, SearchRow] = {}
 
     def is_enough(epsilon: float) -> bool:
-        rows[epsilon] = row_of(epsilon)
-        return reached(rows[epsilon])
+        rows[epsilon] = simulate_row(epsilon)
+        return is_reached(rows[epsilon])
 
-    found = None
+    smallest = None
     if is_enough(largest):
-        found = wanted[bisect_left(wanted, True, hi=len(wanted) - 1, key=is_enough)]
-    return found, [rows[epsilon] for epsilon in sorted(rows)]
+        smallest = epsilons[bisect_left(epsilons, True, hi=len(epsilons) - 1, key=is_enough)]
+    return smallest, [rows[epsilon] for epsilon in sorted(rows)]
 
 
-MOST_RELEASES = 10_000
-LARGEST = 10.0  # ε from which on no promise protects: no plan is looked for above
+# --- The budget of one release among several ---
 
 
 @dataclass(frozen=True)
-class Shares:
-    """So many releases within one budget, beside what was spent before."""
+class SharedBudget:
+    """A budget for several equal releases, beside what a ledger has spent already.
+
+    Attributes:
+        delta: δ of all releases together.
+        releases: Number of releases that share the budget.
+        limit: The budget of the ledger, if there is one.
+        spent: What has been spent on the ledger.
+    """
 
     delta: float
     releases: int = 1
-    limit: Budget | None = None  # of the ledger
-    spent: Sequence[Spend] = ()  # on the ledger
+    limit: Budget | None = None
+    spent: Sequence[Spend] = ()
 
     def __post_init__(self) -> None:
         if Budget(1.0, self.delta).delta == 0:
             raise UsageError.for_argument(
                 "delta", "0", "the mechanism needs a delta above 0, such as 1e-7."
             )
-        check_int("releases", self.releases, 1, MOST_RELEASES, "how many releases share the budget")
+        check_int("releases", self.releases, 1, MAX_RELEASES, "how many releases share the budget")
 
     @classmethod
-    def from_ledger(cls, contents: LedgerContents, releases: int = 1) -> "Shares":
-        """What a ledger has left; one that has nothing left is refused."""
-        if not contents.budget.delta:
+    def from_ledger(cls, contents: LedgerContents, releases: int = 1) -> "SharedBudget":
+        """Return what a ledger has left.
+
+        Raises:
+            UsageError: If the ledger has δ = 0.
+            BayesgramError: If nothing is left.
+        """
+        budget = contents.budget
+        if not budget.delta:
             raise UsageError(
-                f"the ledger of {contents.population!r} has δ = 0, which only pure-ε releases fit, and a plan is of"
-                " Gaussian ones; use a ledger of δ > 0."
+                f"the ledger of {contents.population!r} has δ = 0, which only pure-ε releases fit,"
+                " and a plan is of Gaussian ones; use a ledger of δ > 0."
             )
-        found = cls(contents.budget.delta, releases, contents.budget, tuple(contents.spends))
-        if not found.largest:
+        shared = cls(budget.delta, releases, budget, tuple(contents.spends))
+        if not shared.max_epsilon:
             raise BayesgramError(
                 f"nothing is left of the ledger of {contents.population!r}: its budget is ε ="
-                f" {contents.budget.epsilon:g} at δ = {contents.budget.delta:g}, and all of it is spent."
+                f" {budget.epsilon:g} at δ = {budget.delta:g}, and all of it is spent."
             )
-        return found
+        return shared
 
     @property
-    def largest(self) -> float:
-        """The largest ε of all releases together that may be planned with; 0 if nothing is left."""
-        return (
-            LARGEST if self.limit is None else min(LARGEST, gaussian_left(self.spent, self.limit))
-        )
+    def max_epsilon(self) -> float:
+        """The largest ε of all releases together that a plan may have; 0 if nothing is left."""
+        if self.limit is None:
+            return MAX_EPSILON
+        return min(MAX_EPSILON, gaussian_left(self.spent, self.limit))
 
-    def each(self, epsilon: float, noise_of: Callable[[Budget], GaussianNoise]) -> Budget:
-        """The budget of one release where all together have this ε; `noise_of` says what a release adds."""
-        whole = Budget(epsilon, self.delta)
-        part = epsilon if self.releases == 1 else gaussian_left([], whole, self.releases)
-        if not part:
+    def for_one_release(
+        self, epsilon: float, calibrate: Callable[[Budget], GaussianNoise]
+    ) -> Budget:
+        """Return the budget of one release where all together have this ε.
+
+        Args:
+            epsilon: ε of all releases together.
+            calibrate: Returns the noise of a release with a budget.
+
+        Raises:
+            UsageError: If nothing is left for one release, or if all do not fit into the ledger.
+        """
+        total = Budget(epsilon, self.delta)
+        share = epsilon if self.releases == 1 else gaussian_left([], total, self.releases)
+        if not share:
             raise UsageError.for_argument(
                 "releases",
                 self.releases,
@@ -135,60 +186,89 @@ class Shares:
                 Argument("epsilon", f"{epsilon:g}"),
                 "; nothing is left for each.",
             )
-        each = Budget(part, self.delta)
-        if not fits([*self.spent, *[noise_of(each).spend] * self.releases], self.limit or whole):
+        budget = Budget(share, self.delta)
+        spends = [*self.spent, *[calibrate(budget).spend] * self.releases]
+        if not fits(spends, self.limit or total):
             raise UsageError.for_argument(
                 "epsilon",
                 f"{epsilon:g}",
-                f"more than there is; the largest that fits is about {self.largest:g}.",
+                f"more than there is; the largest that fits is about {self.max_epsilon:g}.",
             )
-        return each
+        return budget
 
 
-EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
-DELTA = 1e-7
-DRAWS, FEW_DRAWS = 3, 1  # simulated releases for each ε, and where one of them takes seconds
-SLOW = 20_000  # n-grams from which on one does
-MOST_EPSILONS = 50
-MOST_SEGMENTS = 10_000
-SIMULATED = "Simulated: made-up people, and noise as the mechanism adds it. No private data is read, nothing is spent."
-FIRST_IDEA = "Real people are not this simple: take it as a first idea, not as a promise."
+# --- The plan ---
+
+SIMULATED_NOTE = (
+    "Simulated: made-up people, and noise as the mechanism adds it. No private data is read,"
+    " nothing is spent."
+)
+CAVEAT = "Real people are not this simple: take it as a first idea, not as a promise."
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """What to expect at one ε: means over simulated releases, and how far these lie apart."""
+    """What to expect at one ε: means over simulated releases, and how far these lie apart.
 
-    epsilon: float  # of all releases together
-    each: float  # of one release
+    Attributes:
+        epsilon: ε of all releases together.
+        release_epsilon: ε of one release.
+        kl: KL divergence from what people write to the release, in nats: the mean of the draws.
+        kl_low: The smallest KL of the draws.
+        kl_high: The largest KL of the draws.
+        public_kl: KL divergence of public text alone.
+        known_share: Share of what people write that is known within a factor of 2.
+        clipped_share: Share of the users who write more than counts in full.
+        is_hidden: Whether noise hides everything, so that the release would be public text.
+    """
+
+    epsilon: float
+    release_epsilon: float
     kl: float
     kl_low: float
     kl_high: float
     public_kl: float
-    known: float  # share of what people write that is known within a factor of 2
-    clipped: float  # share of the users who write more than counts in full
-    hidden: bool  # noise hides everything: the answer is public text
+    known_share: float
+    clipped_share: float
+    is_hidden: bool
 
     @classmethod
-    def from_draws(cls, epsilon: float, each: float, draws: Sequence[Expected]) -> "PlanRow":
-        """The draws of one ε as one row."""
+    def from_draws(
+        cls, epsilon: float, release_epsilon: float, draws: Sequence[SimulatedRelease]
+    ) -> "PlanRow":
+        """Summarise the simulated releases of one ε."""
         kls = [draw.kl for draw in draws]
         return cls(
             epsilon,
-            each,
-            _mean(kls),
-            min(kls),
-            max(kls),
-            _mean([draw.public_kl for draw in draws]),
-            _mean([draw.known for draw in draws]),
-            _mean([draw.clipped for draw in draws]),
-            all(draw.model == "public" for draw in draws),
+            release_epsilon,
+            kl=_mean(kls),
+            kl_low=min(kls),
+            kl_high=max(kls),
+            public_kl=_mean([draw.public_kl for draw in draws]),
+            known_share=_mean([draw.known_share for draw in draws]),
+            clipped_share=_mean([draw.clipped_share for draw in draws]),
+            is_hidden=all(draw.model == "public" for draw in draws),
         )
 
     @property
-    def closed(self) -> float:
-        """How much of the distance between public text and people is gone."""
+    def closed_share(self) -> float:
+        """Share of the KL of public text that the release takes away."""
         return max(0.0, 1 - self.kl / self.public_kl) if self.public_kl > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row by the names that `bayesgram plan --json` writes."""
+        return {
+            "epsilon": self.epsilon,
+            "each": self.release_epsilon,
+            "kl": self.kl,
+            "kl_low": self.kl_low,
+            "kl_high": self.kl_high,
+            "public_kl": self.public_kl,
+            "known": self.known_share,
+            "clipped": self.clipped_share,
+            "hidden": self.is_hidden,
+            "closed": self.closed_share,
+        }
 
 
 @dataclass(frozen=True)
@@ -214,12 +294,14 @@ class Target:
 
     @property
     def is_given(self) -> bool:
-        """Whether there is one."""
+        """Whether there is a target at all."""
         return self.kl is not None or self.known is not None
 
-    def reached_by(self, row: PlanRow) -> bool:
-        """Whether this is good enough."""
-        return row.kl <= self.kl if self.kl is not None else row.known >= (self.known or 0.0)
+    def is_reached_by(self, row: PlanRow) -> bool:
+        """Whether a row is good enough."""
+        if self.kl is not None:
+            return row.kl <= self.kl
+        return row.known_share >= (self.known or 0.0)
 
     def __str__(self) -> str:
         if self.kl is not None:
@@ -229,105 +311,121 @@ class Target:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to expect, and under which assumptions."""
+    """What to expect of releases, and under which assumptions.
 
-    assumed: Assumed
+    Attributes:
+        assumptions: What is assumed about the people; of one segment, where there are several.
+        delta: δ of all releases together.
+        size: Number of n-grams of each order that the plan has.
+        vocabulary_size: Number of n-grams of the order that the vocabulary has most of.
+        draws: Number of simulated releases for each ε.
+        releases: Number of releases that share each ε.
+        segments: Number of segments.
+        ledger: The population of the ledger, if there is one.
+        rows: What to expect, by ε.
+        target: What should be reached, if anything.
+        epsilon: The smallest ε that reaches the target, if one does.
+        max_epsilon: The largest ε that was allowed.
+    """
+
+    assumptions: Assumptions
     delta: float
-    size: int  # n-grams of each order
-    listed: int  # in the vocabulary, of the order of which it has most
+    size: int
+    vocabulary_size: int
     draws: int
     releases: int
     segments: int
-    ledger: str | None  # its population
-    rows: tuple[PlanRow, ...]  # by ε
+    ledger: str | None
+    rows: tuple[PlanRow, ...]
     target: Target
-    epsilon: float | None  # the smallest that reaches the target, where there is one
-    largest: float  # ε up to which was looked
+    epsilon: float | None
+    max_epsilon: float
 
     @property
     def answer(self) -> str | None:
-        """Which ε reaches the target, in a sentence."""
+        """Which ε reaches the target, in a sentence; None if there is no target."""
         if not self.target.is_given:
             return None
         if self.epsilon is None:
             best = self.rows[-1]
             return (
-                f"No ε up to {self.largest:g} reaches {self.target}: there, expect a KL of {best.kl:.2g} and"
-                f" {best.known:.0%} known. More users, a smaller vocabulary or nearer public text help."
+                f"No ε up to {self.max_epsilon:g} reaches {self.target}: there, expect a KL of"
+                f" {best.kl:.2g} and {best.known_share:.0%} known. More users, a smaller"
+                " vocabulary or nearer public text help."
             )
-        together = (
-            ""
-            if self.releases == 1
-            else f" for all {self.releases:,} releases, {self._each:g} for each,"
-        )
-        return f"ε = {self.epsilon:g}{together} reaches {self.target}, by this simulation."
+        shared = ""
+        if self.releases > 1:
+            row = next(row for row in self.rows if row.epsilon == self.epsilon)
+            shared = f" for all {self.releases:,} releases, {row.release_epsilon:g} for each,"
+        return f"ε = {self.epsilon:g}{shared} reaches {self.target}, by this simulation."
 
     @property
-    def _each(self) -> float:
-        return next(row.each for row in self.rows if row.epsilon == self.epsilon)
-
-    @property
-    def assumptions(self) -> str:
+    def assumptions_sentence(self) -> str:
         """What was assumed, in a sentence."""
-        people = self.assumed
+        people = self.assumptions
         return (
-            f"Assumed: {people.users:,.0f} users who write {people.ngrams_a_user:g} of these n-grams on average"
-            f" (unevenness {people.unevenness:g}), and differ from public text by {people.difference:g} (0.6: close;"
-            f" 1.8: Reddit from Wikipedia); {self.size:,} n-grams an order, δ = {self.delta:g};"
+            f"Assumed: {people.users:,.0f} users who write {people.ngrams_a_user:g} of these"
+            f" n-grams on average (unevenness {people.unevenness:g}), and differ from public text"
+            f" by {people.difference:g} (0.6: close; 1.8: Reddit from Wikipedia);"
+            f" {self.size:,} n-grams an order, δ = {self.delta:g};"
             f" {self.draws} simulated release{'s' if self.draws > 1 else ''} for each ε."
         )
 
     @property
     def notes(self) -> list[str]:
-        """What else must be said of the numbers."""
-        found = [SIMULATED, self.assumptions]
-        if self.size < self.listed:
-            found.append(
-                f"The vocabulary has {self.listed:,} n-grams of an order; the plan is of its {self.size:,} most"
-                f" frequent ones{f' (more than {MOST_NGRAMS:,} take too long)' if self.size == MOST_NGRAMS else ''}."
+        """What a reader must know about the numbers, one sentence or two for each point."""
+        notes = [SIMULATED_NOTE, self.assumptions_sentence]
+        if self.size < self.vocabulary_size:
+            reason = ""
+            if self.size == MAX_NGRAMS:
+                reason = f" (more than {MAX_NGRAMS:,} take too long)"
+            notes.append(
+                f"The vocabulary has {self.vocabulary_size:,} n-grams of an order; the plan is of"
+                f" its {self.size:,} most frequent ones{reason}."
             )
         if self.releases > 1:
-            found.append(
-                f"{self.releases:,} releases share each ε as a ledger composes them (1/σ² adds up); each is planned by"
-                " itself, without what earlier ones have told."
+            notes.append(
+                f"{self.releases:,} releases share each ε as a ledger composes them (1/σ² adds up);"
+                " each is planned by itself, without what earlier ones have told."
             )
         if self.segments > 1:
-            found.append(
-                f"A segment of average size is planned as a release of its own: {self.assumed.users:,.0f} users, each"
-                f" in one of {self.segments:,} segments, within one budget for all, and public text as its prior. An"
-                " approximation: small segments come out worse, and what all people tell of each makes it better."
+            notes.append(
+                "A segment of average size is planned as a release of its own:"
+                f" {self.assumptions.users:,.0f} users, each in one of {self.segments:,} segments,"
+                " within one budget for all, and public text as its prior. An approximation: small"
+                " segments come out worse, and what all people tell of each makes it better."
             )
-        if any(row.hidden for row in self.rows):
-            most = max(row.epsilon for row in self.rows if row.hidden)
-            found.append(
-                f"Noise hides what people write up to ε = {most:g}: there, the answer would be public text."
+        hidden_epsilons = [row.epsilon for row in self.rows if row.is_hidden]
+        if hidden_epsilons:
+            notes.append(
+                f"Noise hides what people write up to ε = {max(hidden_epsilons):g}: there, the"
+                " answer would be public text."
             )
-        return [*found, FIRST_IDEA]
+        return [*notes, CAVEAT]
 
     @property
     def warnings(self) -> list[str]:
-        """Where the promise would be weak."""
+        """Why the guarantee would be weak, of the smallest ε that the plan is about."""
         epsilon = self.epsilon or min(row.epsilon for row in self.rows)
-        return [
-            str(weakness)
-            for weakness in find_weaknesses(
-                epsilon, self.delta, round(self.assumed.users * self.segments)
-            )
-        ]
+        users = round(self.assumptions.users * self.segments)
+        return [str(weakness) for weakness in find_weaknesses(epsilon, self.delta, users)]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        told = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in {"assumed", "rows", "target"}
-        }
+        """Return the plan as `bayesgram plan --json` writes it."""
         return {
-            **asdict(self.assumed),
-            **told,
+            **asdict(self.assumptions),
+            "delta": self.delta,
+            "size": self.size,
+            "listed": self.vocabulary_size,
+            "draws": self.draws,
+            "releases": self.releases,
+            "segments": self.segments,
+            "ledger": self.ledger,
+            "epsilon": self.epsilon,
+            "largest": self.max_epsilon,
             "target": asdict(self.target) if self.target.is_given else None,
             "answer": self.answer,
-            "rows": [{**asdict(row), "closed": row.closed} for row in self.rows],
+            "rows": [row.to_json() for row in self.rows],
             "notes": self.notes,
             "warnings": self.warnings,
         }
@@ -351,110 +449,157 @@ def plan(
     size: int | None = None,
     draws: int | None = None,
 ) -> Plan:
-    """What accuracy to expect of a release by `posterior`, from public text and assumptions alone.
+    """Simulate releases by `posterior`: which accuracy to expect at which ε.
 
-    For each ε, or with `kl` or `known` (a share) the ε that reaches it. With several `releases` ε is for all of them
-    together; with a `ledger` it is of what is left there, at its δ. `size` cuts the vocabulary to its most frequent
-    n-grams.
+    Public text and assumptions go in; no private data is read and nothing is spent.
+
+    Args:
+        vocabulary: The public n-grams.
+        users: How many people write: a public round figure.
+        ngrams_a_user: N-grams of the vocabulary that a user writes, on average.
+        unevenness: Standard deviation of the logarithm of what users write; 0 if all write the
+            same amount.
+        difference: How far private text is from public text: the standard deviation of the
+            logarithm of their ratio. 1.8 is Reddit against Wikipedia.
+        epsilon: One or several ε to plan with; of all releases together.
+        delta: δ of all releases together; 1e-7 without it, or that of the ledger.
+        kl: Find the smallest ε that reaches this KL divergence instead.
+        known: Find the smallest ε at which this share of what people write is known within a
+            factor of 2 instead.
+        releases: Number of releases that share each ε, as a ledger composes them.
+        segments: Number of segments within one budget; one of average size is planned.
+        ledger: Plan with what is left of this ledger. It is only read.
+        size: Number of n-grams of each order, the most frequent ones; all without it, up to
+            100,000.
+        draws: Number of simulated releases for each ε; 3 without it, and 1 above 20,000 n-grams.
+
+    Returns:
+        One row for each ε. With `kl` or `known`, one for each ε that was tried, and the smallest
+        that reaches it.
+
+    Raises:
+        UsageError: If a value is out of range, or if two of them exclude each other.
+        BayesgramError: If nothing is left of the ledger.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> import pyarrow as pa
+        >>> public = pa.table({"text": ["see you soon", "see you later", "it is late"]})
+        >>> vocabulary = bg.Vocabulary.from_public(public, order=1, size=10)
+        >>> simulated = bg.plan(vocabulary, users=10_000, epsilon=[0.5, 2.0], draws=1)
+        >>> [row.epsilon for row in simulated.rows], simulated.rows[1].kl < simulated.rows[0].kl
+        ([0.5, 2.0], True)
     """
-    target, wanted = Target(kl, known), _listed(epsilon)
-    if target.is_given and wanted:
+    target = Target(kl, known)
+    epsilons = _sort_epsilons(epsilon)
+    if target.is_given and epsilons:
         raise UsageError("epsilon: leave it out with kl or known, which look for an ε.")
-    shares, planner = _shares(delta, releases, ledger), Planner(vocabulary)
-    assumed = Assumed(_in_a_segment(users, segments), ngrams_a_user, unevenness, difference)
-    size = planner.largest if size is None else size
-    draws = (DRAWS if size <= SLOW else FEW_DRAWS) if draws is None else draws
-    check_int("draws", draws, 1, MOST_DRAWS, "how many releases are simulated for each ε")
-    simulated = _Simulated(planner, shares, assumed, size, draws)
+    budget = _make_shared_budget(delta, releases, ledger)
+    planner = Planner(vocabulary)
+    assumptions = Assumptions(
+        _users_per_segment(users, segments), ngrams_a_user, unevenness, difference
+    )
+    size = planner.max_size if size is None else size
+    draws = (DEFAULT_DRAWS if size <= SLOW_SIZE else DRAWS_IF_SLOW) if draws is None else draws
+    check_int("draws", draws, 1, MAX_DRAWS, "how many releases are simulated for each ε")
+    simulator = _RowSimulator(planner, budget, assumptions, size, draws)
+    smallest = None
     if target.is_given:
-        found, rows = first_that_reaches(target.reached_by, simulated.row, shares.largest)
+        smallest, rows = find_smallest_epsilon(
+            target.is_reached_by, simulator.simulate_row, budget.max_epsilon
+        )
     else:
-        found, rows = None, simulated.rows(wanted or _default(shares))
+        rows = simulator.simulate_rows(epsilons or _default_epsilons(budget))
     return Plan(
-        assumed=assumed,
-        delta=shares.delta,
+        assumptions=assumptions,
+        delta=budget.delta,
         size=size,
-        listed=planner.longest_list,
+        vocabulary_size=planner.vocabulary_size,
         draws=draws,
         releases=releases,
         segments=segments,
         ledger=None if ledger is None else ledger.population,
         rows=tuple(rows),
         target=target,
-        epsilon=found,
-        largest=shares.largest,
+        epsilon=smallest,
+        max_epsilon=budget.max_epsilon,
     )
 
 
 @dataclass(frozen=True)
-class _Simulated:
-    """Makes the rows of a plan, one by one."""
+class _RowSimulator:
+    """Simulates the rows of a plan, which differ in ε alone."""
 
     planner: Planner
-    shares: Shares
-    assumed: Assumed
+    budget: SharedBudget
+    assumptions: Assumptions
     size: int
     draws: int
 
     def __post_init__(self) -> None:
         self.planner.check_size(self.size)
 
-    def rows(self, epsilons: Sequence[float]) -> list[PlanRow]:
-        """One for each ε; a budget that won't do is refused before the work."""
+    def simulate_rows(self, epsilons: Sequence[float]) -> list[PlanRow]:
+        """Simulate several rows at once; refuse an ε that does not fit before simulating any."""
         for epsilon in epsilons:
-            self._request(epsilon)
-        return parallel_map(self.row, epsilons)
+            self._make_request(epsilon)
+        return parallel_map(self.simulate_row, epsilons)
 
-    def row(self, epsilon: float) -> PlanRow:
-        """What to expect where all releases together have this ε."""
-        request = self._request(epsilon)
-        draws = [self.planner.expect(request, draw) for draw in range(self.draws)]
+    def simulate_row(self, epsilon: float) -> PlanRow:
+        """Simulate releases that have this ε together."""
+        request = self._make_request(epsilon)
+        draws = [self.planner.simulate(request, draw) for draw in range(self.draws)]
         return PlanRow.from_draws(epsilon, request.budget.epsilon, draws)
 
-    def _request(self, epsilon: float) -> PlanRequest:
-        each = self.shares.each(epsilon, lambda budget: self.planner.noise(budget, self.size))
-        return PlanRequest(self.assumed, each, self.size)
+    def _make_request(self, epsilon: float) -> PlanRequest:
+        budget = self.budget.for_one_release(
+            epsilon, lambda budget: self.planner.calibrate_noise(budget, self.size)
+        )
+        return PlanRequest(self.assumptions, budget, self.size)
 
 
-def _shares(delta: float | None, releases: int, ledger: Ledger | None) -> Shares:
+def _make_shared_budget(delta: float | None, releases: int, ledger: Ledger | None) -> SharedBudget:
     if ledger is None:
-        return Shares(DELTA if delta is None else delta, releases)
+        return SharedBudget(DEFAULT_DELTA if delta is None else delta, releases)
     if delta is not None:
         raise UsageError.for_argument(
             "delta", f"{delta:g}", "the ledger has a δ of its own; leave one of them out."
         )
-    return Shares.from_ledger(ledger.read(), releases)
+    return SharedBudget.from_ledger(ledger.read(), releases)
 
 
-def _in_a_segment(users: float, segments: int) -> float:
-    """How many users an average segment has; what is wrong is said of what was given."""
-    check_int("segments", segments, 1, MOST_SEGMENTS, "how many segments share the budget")
-    if segments > 1 and users / segments < RANGES["users"][0] <= users:
+def _users_per_segment(users: float, segments: int) -> float:
+    check_int("segments", segments, 1, MAX_SEGMENTS, "how many segments share the budget")
+    min_users = RANGES["users"][0]
+    # Checked here, as the error of `Assumptions` would name a number of users that nobody gave.
+    if segments > 1 and users / segments < min_users <= users:
         raise UsageError.for_argument(
             "segments",
             segments,
             f"a segment would have {users / segments:.3g} users; give at most "
-            f"{users / RANGES['users'][0]:.0f} segments of 100 users.",
+            f"{users / min_users:.0f} segments of 100 users.",
         )
     return users / segments
 
 
-def _listed(epsilon: float | Sequence[float] | None) -> tuple[float, ...]:
-    """Every ε once, the smallest first; each is one that a budget can have."""
-    given = (
-        () if epsilon is None else tuple(epsilon) if isinstance(epsilon, Sequence) else (epsilon,)
-    )
-    if epsilon is not None and not given:
+def _sort_epsilons(epsilon: float | Sequence[float] | None) -> tuple[float, ...]:
+    """Return every ε once, the smallest first, if a budget can have it."""
+    if epsilon is None:
+        return ()
+    epsilons = tuple(epsilon) if isinstance(epsilon, Sequence) else (epsilon,)
+    if not epsilons:
         raise UsageError("epsilon: give at least one, or leave it out.")
-    if len(given) > MOST_EPSILONS:
-        raise UsageError(f"epsilon: {len(given)} values; give at most {MOST_EPSILONS}.")
-    return tuple(sorted({Budget(each).epsilon for each in given}))
+    if len(epsilons) > MAX_EPSILONS:
+        raise UsageError(f"epsilon: {len(epsilons)} values; give at most {MAX_EPSILONS}.")
+    return tuple(sorted({Budget(value).epsilon for value in epsilons}))
 
 
-def _default(shares: Shares) -> tuple[float, ...]:
-    """Usual values; with a ledger those that are left, and all that is left."""
-    left = shares.largest
-    return EPSILONS if shares.limit is None else (*(each for each in EPSILONS if each < left), left)
+def _default_epsilons(budget: SharedBudget) -> tuple[float, ...]:
+    """Return the usual ε; with a ledger those that still fit, and all that is left."""
+    if budget.limit is None:
+        return DEFAULT_EPSILONS
+    largest = budget.max_epsilon
+    return (*(epsilon for epsilon in DEFAULT_EPSILONS if epsilon < largest), largest)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -4,11 +4,13 @@ In:  public n-grams (the most frequent ones of a vocabulary), a few assumptions 
      and the budget of one release.
 Out: the KL to expect, that of public text alone, and how much would be known.
 
-The people are made up: everybody writes from one distribution, π e^d with d normal, part of it
+The people are invented: everybody writes from one distribution, π e^d with d normal, part of it
 shared by all n-grams of a word. How much they write is log-normal. Noise is added as the mechanism
 adds it, and the same inference runs. What clipping distorts is not simulated but charged as the
 mechanism predicts it. Reads no private data and spends nothing: the noise is not privacy noise.
-The page and `bayesgram plan` both ask here; several releases and ledgers are the matter of plan.py.
+
+The page asks here for one release after the other; `plan.py` adds several releases, segments and
+ledgers.
 """
 
 import hashlib
@@ -43,11 +45,24 @@ from bayesgram.privacy.constants import HISTOGRAM_SHARE, NORM_EDGES, UNITS, USER
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.intervals import accuracy_share
 
-# Share of the variance of d that belongs to words: what pooling found on Reddit posts against
-# Wikipedia.
+# Share of the variance of d that all n-grams of a word have in common. Estimated by the inference
+# from Reddit posts, with Wikipedia as public text; not tuned.
 WORD_SHARE = 0.4
-FACTOR = 2.0  # within which a probability is called known
-USER_GROUPS = 400  # users of a group write the same amount; not measured
+
+# The factor within which a probability is called known. A convention, shared with the report.
+KNOWN_FACTOR = 2.0
+
+# Number of groups of users; all users of a group write the same number of n-grams. Not measured
+# against other numbers.
+USER_GROUPS = 400
+
+# Noise of the n-grams written in a bin, over the noise of its users: USER_UNITS / TOTAL_UNITS of
+# privacy.constants, written out because their integer division would change the last bits of a
+# plan.
+WRITTEN_NOISE_RATIO = 0.75
+
+# Smallest and largest value of every assumption. Wide limits that keep the simulation finite; no
+# experiment chose them.
 RANGES = {
     "users": (100.0, 1e10),
     "ngrams_a_user": (0.1, 1e6),
@@ -55,19 +70,34 @@ RANGES = {
     "difference": (0.0, 4.0),
 }
 
+# Largest number of n-grams of an order that a plan simulates: more take too long to wait for.
+# Chosen by hand.
+MAX_NGRAMS = 100_000
+
+# Smallest number, where the vocabulary has as many: fewer show nothing. Chosen by hand.
+MIN_NGRAMS = 10
+
+# Largest number of simulated releases for one ε. Chosen by hand.
+MAX_DRAWS = 10
+
 
 @dataclass(frozen=True)
-class Assumed:
-    """What a curator believes about the people, from public knowledge."""
+class Assumptions:
+    """What a curator assumes about the people who write, from public knowledge.
+
+    Attributes:
+        users: How many people write.
+        ngrams_a_user: N-grams of the vocabulary that a user writes, on average.
+        unevenness: Standard deviation of the logarithm of what users write; 0 if all write the
+            same amount.
+        difference: Standard deviation of the logarithm of private over public frequencies; 1.8
+            is what Reddit posts have against Wikipedia.
+    """
 
     users: float
-    ngrams_a_user: float  # of the vocabulary, on average
-    unevenness: float = (
-        1.2  # standard deviation of the logarithm of what users write; 0: all the same
-    )
-    difference: float = (
-        1.8  # standard deviation of log private/public frequencies; 1.8: as Reddit from Wikipedia
-    )
+    ngrams_a_user: float
+    unevenness: float = 1.2
+    difference: float = 1.8
 
     def __post_init__(self) -> None:
         for name, (low, high) in RANGES.items():
@@ -79,129 +109,202 @@ class Assumed:
 
 
 @dataclass(frozen=True)
-class Expected:
-    """How one simulated release came out, for its longest n-grams."""
+class SimulatedRelease:
+    """How one simulated release came out, for its longest n-grams.
+
+    Attributes:
+        kl: KL divergence from what the people write to the release, in nats.
+        public_kl: The same for public text alone: what there is to win.
+        known_share: Share of what people write whose probability the release would give within a
+            factor of 2.
+        clip_norm: The clip norm that the mechanism would choose.
+        clipped_share: Share of the users whose norm is above it.
+        model: The model that the inference chose; "public" if noise hides everything.
+    """
 
     kl: float
-    public_kl: float  # of public text alone: what there is to win
-    known: float  # share of what people write whose probability the release would say within a factor of 2
+    public_kl: float
+    known_share: float
     clip_norm: float
-    clipped: float  # share of the users
+    clipped_share: float
     model: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values by the names that the page reads."""
+        return {
+            "kl": self.kl,
+            "public_kl": self.public_kl,
+            "known": self.known_share,
+            "clip_norm": self.clip_norm,
+            "clipped": self.clipped_share,
+            "model": self.model,
+        }
 
 
 def simulate(
-    parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: float, seed: int
-) -> Expected:
-    """One release of made-up people; `multiplier` is the σ of the whole budget."""
-    public, scales = parts[-1], shapes(parts)
+    parts: Sequence[PublicNgrams], assumptions: Assumptions, *, multiplier: float, seed: int
+) -> SimulatedRelease:
+    """Simulate one release about invented people.
+
+    Args:
+        parts: The public n-grams of every order, the longest last.
+        assumptions: How many people there are, and what they write.
+        multiplier: σ over the sensitivity, as all of the budget would have it.
+        seed: Decides what people write and the noise.
+    """
+    public = parts[-1]
+    scales = shapes(parts)
     rng = np.random.default_rng(seed)  # a plan hides nobody: there is nobody in it
-    private = made_up(public, assumed.difference, rng=rng)
-    amounts = _norm_histogram_sum(assumed)
-    norms = _someone(parts, private, scales).norm(
-        np.maximum(amounts, 1)
-    )  # whoever writes, writes one
-    people = _people(parts, scales, norms, amounts, assumed.users)
-    choice = _choice(parts, scales, people, multiplier, rng)
-    sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - choice.clipped_mass_share)
-    kept = float((amounts * np.minimum(1, choice.clip_norm / norms)).mean()) / assumed.ngrams_a_user
-    written = rng.poisson(assumed.users * assumed.ngrams_a_user * private).astype(np.float64)
-    written[0] += written.sum() == 0
-    total_shape = choice.total_shape(TypicalUser.of([public.prior], scales[-2:-1]))
-    measured = _measured(
-        written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng
+    private = simulate_private_distribution(public, assumptions.difference, rng=rng)
+    ngrams_per_user = _ngrams_by_user_group(assumptions)
+    # Only users who write anything are in the data, and they write at least one n-gram.
+    norms = _typical_private_user(parts, private, scales).norm(np.maximum(ngrams_per_user, 1))
+    histogram = _norm_histogram(parts, scales, norms, ngrams_per_user, assumptions.users)
+    clipping = _choose_clipping(parts, scales, histogram, multiplier, rng)
+    sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - clipping.clipped_mass_share)
+    unclipped = ngrams_per_user * np.minimum(1, clipping.clip_norm / norms)
+    unclipped_share = float(unclipped.mean()) / assumptions.ngrams_a_user
+    expected_count = assumptions.users * assumptions.ngrams_a_user
+    written = rng.poisson(expected_count * private).astype(np.float64)
+    written[0] += written.sum() == 0  # where nobody writes, there is no distribution to compare
+    total_shape = clipping.total_shape(TypicalUser.of([public.prior], scales[-2:-1]))
+    noisy_counts = _add_noise(
+        written * unclipped_share,
+        public,
+        [*scales[-2:], total_shape],
+        clipping.clip_norm * sigma,
+        rng,
     )
-    if choice.norm_histogram is not None:
-        measured = replace(measured, clipping=choice.norm_histogram.clipping(choice.clip_norm))
-    found = infer(measured, public)
-    noise, public_kl = _kl(written, found.theta), _kl(written, public.prior)
-    shown = max(1 - noise / max(public_kl, 1e-9), 0.0)  # what noise hides is not distorted
-    return Expected(
-        kl=noise + shown * clipping_cost(distortion_of(people, public), choice, noise),
+    if clipping.norm_histogram is not None:
+        noisy_counts = replace(
+            noisy_counts, clipping=clipping.norm_histogram.clipping(clipping.clip_norm)
+        )
+    answer = infer(noisy_counts, public)
+    noise_kl = _kl(written, answer.theta)
+    public_kl = _kl(written, public.prior)
+    # Clipping distorts only what the release learnt beyond public text.
+    learnt_share = max(1 - noise_kl / max(public_kl, 1e-9), 0.0)
+    distortion_kl = clipping_cost(distortion_of(histogram, public), clipping, noise_kl)
+    return SimulatedRelease(
+        kl=noise_kl + learnt_share * distortion_kl,
         public_kl=public_kl,
-        known=accuracy_share(FACTOR, found.theta, found.deviation).mass_share,
-        clip_norm=choice.clip_norm,
-        clipped=float((norms > choice.clip_norm).mean()),
-        model=found.model,
+        known_share=accuracy_share(KNOWN_FACTOR, answer.theta, answer.deviation).mass_share,
+        clip_norm=clipping.clip_norm,
+        clipped_share=float((norms > clipping.clip_norm).mean()),
+        model=answer.model,
     )
 
 
-def made_up(public: PublicNgrams, difference: float, *, rng: np.random.Generator) -> Floats:
-    """Π e^d, normalised; words that are hot lift all of their n-grams."""
-    shared = public.per_ngram(rng.standard_normal(public.word_total)) / math.sqrt(
+def simulate_private_distribution(
+    public: PublicNgrams, difference: float, *, rng: np.random.Generator
+) -> Floats:
+    """Draw the distribution that all invented people write from: π e^d, normalised.
+
+    A word that is frequent among them lifts all of its n-grams.
+
+    Args:
+        public: The public n-grams, with their prior π.
+        difference: Standard deviation of d.
+        rng: Where d is drawn from.
+    """
+    word_effects = public.per_ngram(rng.standard_normal(public.word_total)) / math.sqrt(
         public.words.shape[1]
     )
-    own = rng.standard_normal(public.prior.size)
+    ngram_effects = rng.standard_normal(public.prior.size)
     weights = public.prior * np.exp(
-        difference * (math.sqrt(WORD_SHARE) * shared + math.sqrt(1 - WORD_SHARE) * own)
+        difference
+        * (math.sqrt(WORD_SHARE) * word_effects + math.sqrt(1 - WORD_SHARE) * ngram_effects)
     )
     private: Floats = weights / weights.sum()
     return private
 
 
-def _norm_histogram_sum(assumed: Assumed) -> Floats:
-    """How many n-grams the users of each group write: equal groups, log-normal, with the mean that is assumed."""
+def _ngrams_by_user_group(assumptions: Assumptions) -> Floats:
+    """Return how many n-grams a user of each group writes: log-normal, with the assumed mean."""
     from scipy.special import ndtri  # noqa: PLC0415 - 0.1 s
 
-    amounts: Floats = np.exp(
-        assumed.unevenness * ndtri((np.arange(USER_GROUPS) + 0.5) / USER_GROUPS)
+    ngrams_per_user: Floats = np.exp(
+        assumptions.unevenness * ndtri((np.arange(USER_GROUPS) + 0.5) / USER_GROUPS)
     )
-    amounts *= assumed.ngrams_a_user / float(amounts.mean())
-    return amounts
+    ngrams_per_user *= assumptions.ngrams_a_user / float(ngrams_per_user.mean())
+    return ngrams_per_user
 
 
-def _someone(
+def _typical_private_user(
     parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Floats]
 ) -> TypicalUser:
-    """One of these people."""
+    """Return a user who writes the longest n-grams privately, and shorter ones as in public."""
     rates = [*(public.prior for public in parts[:-1]), private, parts[-1].per_word(private)]
     return TypicalUser.of(rates, scales)
 
 
-def _people(
+def _norm_histogram(
     parts: Sequence[PublicNgrams],
     scales: Sequence[Floats],
     norms: Floats,
-    amounts: Floats,
+    ngrams_per_user: Floats,
     users: float,
 ) -> NormHistogram:
-    """How much they write, by their norm, as far as it counts."""
-    largest, bins = _largest(parts, scales), np.searchsorted(NORM_EDGES, norms, side="right")
-    number, written = np.zeros(NORMS.size), np.zeros(NORMS.size)
-    np.add.at(number, bins, users / norms.size)
-    np.add.at(written, bins, np.minimum(amounts, largest[bins]) * (users / norms.size))
-    return NormHistogram(number, written)
+    """Return users and n-grams by norm, as the mechanism would count them without noise."""
+    max_ngrams_per_user = _max_ngrams_per_user(parts, scales)
+    bins = np.searchsorted(NORM_EDGES, norms, side="right")
+    user_counts = np.zeros(NORMS.size)
+    ngram_counts = np.zeros(NORMS.size)
+    np.add.at(user_counts, bins, users / norms.size)
+    np.add.at(
+        ngram_counts,
+        bins,
+        np.minimum(ngrams_per_user, max_ngrams_per_user[bins]) * (users / norms.size),
+    )
+    return NormHistogram(user_counts, ngram_counts)
 
 
-def _largest(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Floats:
+def _max_ngrams_per_user(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Floats:
+    """Return the largest number of n-grams that counts of a user, by bin of the norm."""
     return largest_amounts(typical(parts[-1:], scales[-2:-1]))
 
 
-def _choice(
+def _choose_clipping(
     parts: Sequence[PublicNgrams],
     scales: Sequence[Floats],
-    people: NormHistogram,
+    histogram: NormHistogram,
     multiplier: float,
     rng: np.random.Generator,
 ) -> ClippingPlan:
-    """Λ and the rest as the mechanism would choose them: from noisy amounts of people whose manner is as usual."""
-    largest = _largest(parts, scales)
-    noise = multiplier / math.sqrt(HISTOGRAM_SHARE) * UNITS / USER_UNITS
-    noisy = people.users + noise * rng.standard_normal(NORMS.size)
-    noisy_written = people.written / largest + 0.75 * noise * rng.standard_normal(NORMS.size)
-    return choose_clipping(
-        NormHistogram.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier
+    """Choose the clip norm and the rest from a noisy histogram, as the mechanism would.
+
+    First words are not simulated: how those who write a lot differ is left at what is usual.
+    """
+    max_ngrams_per_user = _max_ngrams_per_user(parts, scales)
+    noise_std = multiplier / math.sqrt(HISTOGRAM_SHARE) * UNITS / USER_UNITS
+    noisy_users = histogram.users + noise_std * rng.standard_normal(NORMS.size)
+    noisy_written = (
+        histogram.written / max_ngrams_per_user
+        + WRITTEN_NOISE_RATIO * noise_std * rng.standard_normal(NORMS.size)
     )
+    noisy_histogram = NormHistogram.from_noisy(
+        noisy_users, noisy_written, max_ngrams_per_user, noise_std
+    )
+    return choose_clipping(noisy_histogram, parts[-1], multiplier)
 
 
-def _measured(
+def _add_noise(
     counts: Floats,
     public: PublicNgrams,
     scales: Sequence[Any],
     noise: float,
     rng: np.random.Generator,
 ) -> NoisyCounts:
-    """Counts with noise s·Λ·σ, their total and the words of the n-grams with theirs."""
+    """Add noise to counts, to their total, and to the counts of their words.
+
+    Args:
+        counts: What is left of the counts after clipping.
+        public: The n-grams that they belong to.
+        scales: The shapes s of the noise of n-grams, of words (empty for unigrams), and of the
+            total.
+        noise: Λσ; each value gets noise of s Λσ.
+        rng: Where the noise is drawn from.
+    """
     shape, word_shape, total_shape = scales
     total = float(counts.sum() + noise * total_shape * rng.standard_normal())
     noisy = counts + noise * shape * rng.standard_normal(counts.size)
@@ -212,23 +315,25 @@ def _measured(
 
 
 def _kl(counts: Floats, theta: Floats) -> float:
-    """KL(p ‖ θ), p = counts, normalised."""
-    norm_histogram = counts > 0
-    p = counts[norm_histogram] / counts.sum()
-    return float((p * np.log(p / theta[norm_histogram])).sum())
-
-
-MOST_NGRAMS = 100_000  # of an order: more take too long to wait for
-MOST_DRAWS = 10
+    """Return KL(p ‖ θ) with p the normalised counts."""
+    occurs = counts > 0
+    p = counts[occurs] / counts.sum()
+    return float((p * np.log(p / theta[occurs])).sum())
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What somebody would like to release."""
+    """A release that somebody would like to make.
 
-    assumed: Assumed
+    Attributes:
+        assumptions: What is assumed about the people.
+        budget: The budget of this one release.
+        size: Number of n-grams of each order; the most frequent ones are taken.
+    """
+
+    assumptions: Assumptions
     budget: Budget
-    size: int  # n-grams of each order
+    size: int
 
     def __post_init__(self) -> None:
         if self.budget.delta == 0:
@@ -244,47 +349,58 @@ class Planner:
     vocabulary: Vocabulary
 
     @property
-    def longest_list(self) -> int:
-        """How many n-grams the vocabulary has of the order of which it has most."""
+    def vocabulary_size(self) -> int:
+        """Number of n-grams of the order that the vocabulary has most of."""
         return max(len(part) for _, part in self.vocabulary.by_order)
 
     @property
-    def largest(self) -> int:
-        """How many n-grams of an order can be planned with."""
-        return min(MOST_NGRAMS, self.longest_list)
+    def max_size(self) -> int:
+        """Largest number of n-grams of an order that a plan can have."""
+        return min(MAX_NGRAMS, self.vocabulary_size)
 
     @cached_property
-    def smallest(self) -> int:
-        """Below, there is nothing to learn from."""
-        return min(10, self.largest)
+    def min_size(self) -> int:
+        """Smallest number of n-grams of an order that a plan can have."""
+        return min(MIN_NGRAMS, self.max_size)
 
     def check_size(self, size: int) -> None:
-        """Refuse what can't be simulated."""
-        if not self.smallest <= size <= self.largest:
+        """Check that a plan can have so many n-grams of each order.
+
+        Raises:
+            UsageError: If there are too few or too many.
+        """
+        if not self.min_size <= size <= self.max_size:
             raise UsageError.for_argument(
                 "size",
                 size,
-                f"give a number of n-grams from {self.smallest:,} to {self.largest:,}.",
+                f"give a number of n-grams from {self.min_size:,} to {self.max_size:,}.",
             )
 
-    def expect(self, request: PlanRequest, draw: int) -> Expected:
-        """One simulated release; a draw is the same people whatever the budget, so that budgets can be compared."""
+    def simulate(self, request: PlanRequest, draw: int) -> SimulatedRelease:
+        """Simulate one release.
+
+        Args:
+            request: The release.
+            draw: Number of the simulation, from 0. One draw has the same people whatever the
+                budget, so that budgets can be compared.
+
+        Raises:
+            UsageError: If the size or the draw is out of range.
+        """
         self.check_size(request.size)
-        if not 0 <= draw < MOST_DRAWS:
-            raise UsageError.for_argument(
-                "draw", draw, f"give a number from 0 to {MOST_DRAWS - 1}."
-            )
-        noise = self.noise(request.budget, request.size)
-        seed = int.from_bytes(
-            hashlib.sha256(f"{request.assumed} {request.size} {draw}".encode()).digest()[:8]
-        )
+        if not 0 <= draw < MAX_DRAWS:
+            raise UsageError.for_argument("draw", draw, f"give a number from 0 to {MAX_DRAWS - 1}.")
+        noise = self.calibrate_noise(request.budget, request.size)
         return simulate(
-            self._parts(request.size), request.assumed, multiplier=noise.multiplier, seed=seed
+            self._public_ngrams(request.size),
+            request.assumptions,
+            multiplier=noise.multiplier,
+            seed=_make_seed(request, draw),
         )
 
-    def noise(self, budget: Budget, size: int) -> GaussianNoise:
-        """What a release of this budget adds."""
-        parts = self._parts(size)
+    def calibrate_noise(self, budget: Budget, size: int) -> GaussianNoise:
+        """Return the noise that `posterior` adds to a release of this budget and size."""
+        parts = self._public_ngrams(size)
         longest = parts[-1]
         coordinates = coordinate_count(
             ngrams=sum(part.prior.size for part in parts),
@@ -296,15 +412,29 @@ class Planner:
         return calibrate_gaussian(budget, coordinates=coordinates, units=UNITS)
 
     @cached_property
-    def _parts(self) -> Callable[[int], list[PublicNgrams]]:
-        return lru_cache(4)(self._cut)
+    def _public_ngrams(self) -> Callable[[int], list[PublicNgrams]]:
+        """The most frequent n-grams of each order, by their number; the last few are cached."""
+        return lru_cache(4)(self._select_public_ngrams)
 
-    def _cut(self, size: int) -> list[PublicNgrams]:
-        found = [
-            PublicNgrams.of(_most_frequent(part, size)) for _, part in self.vocabulary.by_order
+    def _select_public_ngrams(self, size: int) -> list[PublicNgrams]:
+        parts = [
+            PublicNgrams.of(_select_most_frequent(part, size))
+            for _, part in self.vocabulary.by_order
         ]
-        return [replace(public, on_one_core=True) for public in found]
+        return [replace(public, on_one_core=True) for public in parts]
 
 
-def _most_frequent(part: Vocabulary, size: int) -> Vocabulary:
+def _make_seed(request: PlanRequest, draw: int) -> int:
+    """Return the seed of a draw: it does not depend on the budget."""
+    people = request.assumptions
+    # This very text is hashed, so that the same plan has the same numbers in every version.
+    text = (
+        f"Assumed(users={people.users!r}, ngrams_a_user={people.ngrams_a_user!r},"
+        f" unevenness={people.unevenness!r}, difference={people.difference!r})"
+        f" {request.size} {draw}"
+    )
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def _select_most_frequent(part: Vocabulary, size: int) -> Vocabulary:
     return part.select(np.sort(np.argsort(-part.counts, kind="stable")[:size]))
