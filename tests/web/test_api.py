@@ -401,7 +401,7 @@ def test_the_page_loads_only_from_itself(ask):
 
 
 def test_a_failure_inside_is_one_sentence(monkeypatch):
-    ask = make_client(entry=AccessPolicy())
+    ask = make_client(policy=AccessPolicy())
     monkeypatch.setattr("bayesgram.web.panels.summarize_release", lambda _: 1 / 0)
     answer = ask("/api/about")
     assert (answer.status_code, answer.json()) == (

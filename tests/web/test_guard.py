@@ -7,7 +7,7 @@ import pytest
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.web import guard as guards
 from bayesgram.web.api import build
-from bayesgram.web.guard import BURST, MOST_BODY, AccessPolicy, Guard, RateLimiter
+from bayesgram.web.guard import BURST, MAX_BODY_BYTES, AccessPolicy, Guard, RateLimiter
 from bayesgram.web.server import open_address
 from helpers.web_catalogue import make_catalogue, make_client
 
@@ -22,7 +22,7 @@ def ask():
 @pytest.fixture(scope="module")
 def ask_with_token():
     return make_client(
-        entry=AccessPolicy(any_address=True, token=TOKEN), rates=RateLimiter(rate=1e9, burst=1e9)
+        policy=AccessPolicy(any_address=True, token=TOKEN), rates=RateLimiter(rate=1e9, burst=1e9)
     )
 
 
@@ -110,7 +110,7 @@ def test_the_printed_address_sets_the_cookie_and_forgets_the_token(ask_with_toke
 
 
 def test_large_requests_are_refused(ask):
-    assert ask("/api/predict", content=b"x" * (MOST_BODY + 1)).status_code == 413
+    assert ask("/api/predict", content=b"x" * (MAX_BODY_BYTES + 1)).status_code == 413
     assert (
         ask(
             "/api/predict", method="POST", headers={"content-length": "9" * 30}, content=b""
@@ -129,13 +129,13 @@ def test_large_requests_are_refused(ask):
 def test_a_body_in_parts_is_counted(ask):
     async def parts():
         for _ in range(3):
-            yield b"x" * (MOST_BODY // 2)
+            yield b"x" * (MAX_BODY_BYTES // 2)
 
     assert ask("/api/predict", content=parts(), method="POST").status_code == 413
 
 
 def test_a_slow_body_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(guards, "BODY_SECONDS", 0.02)
+    monkeypatch.setattr(guards, "BODY_TIMEOUT", 0.02)
     sent = []
 
     async def never():
@@ -173,7 +173,7 @@ def test_too_fast_says_when_to_come_back():
 
 
 def test_clients_are_forgotten_in_the_end(monkeypatch):
-    monkeypatch.setattr(guards, "MOST_CLIENTS", 10)
+    monkeypatch.setattr(guards, "MAX_CLIENTS", 10)
     rates = RateLimiter()
     for client in range(100):
         rates.wait(str(client))
@@ -194,20 +194,20 @@ def test_sockets_of_other_kinds_are_not_answered():
 def test_loopback_needs_no_token_and_admits_nobody_else():
     place = open_address("127.0.0.1", 0, None)
     with place.listening:
-        assert place.loopback
-        assert place.entry.token is None
-        assert not place.entry.allows_host("10.0.0.7")
-        assert place.address.startswith("http://127.0.0.1:")
+        assert place.is_loopback
+        assert place.policy.token is None
+        assert not place.policy.allows_host("10.0.0.7")
+        assert place.url.startswith("http://127.0.0.1:")
 
 
 def test_beyond_this_machine_a_token_is_made():
     place = open_address("0.0.0.0", 0, None)
     with place.listening:
-        assert not place.loopback
-        assert len(place.entry.token) >= 32
-        assert place.address.endswith(f"/?token={place.entry.token}")
-        assert place.entry.allows_host("10.0.0.7:8765")
-        assert not place.entry.allows_host("evil.example")
+        assert not place.is_loopback
+        assert len(place.policy.token) >= 32
+        assert place.url.endswith(f"/?token={place.policy.token}")
+        assert place.policy.allows_host("10.0.0.7:8765")
+        assert not place.policy.allows_host("evil.example")
 
 
 @pytest.mark.parametrize(

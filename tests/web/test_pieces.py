@@ -56,7 +56,7 @@ def vocabulary(file):
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_piece_that_is_taken_goes_on_as_text(folder, name):
     words = vocabulary(folder / f"{name}.json")
-    catalogue = Builder(lambda _: nullcontext(), words, words.tokenizer).catalogue(
+    catalogue = Builder(lambda _: nullcontext(), words, words.tokenizer).build(
         [("out", make_release(words, 1.0))]
     )
     public, released = suggest(catalogue, "the blue", 1).columns

@@ -27,7 +27,7 @@ def public():
 
 def test_releases_move_it(public):
     made = make_release(public.vocabulary, 1.0)
-    catalogue = Builder(lambda _: nullcontext(), public.vocabulary, None, public).catalogue(
+    catalogue = Builder(lambda _: nullcontext(), public.vocabulary, None, public).build(
         [("out", made)]
     )
     answer = suggest(catalogue, "the red ", 2)

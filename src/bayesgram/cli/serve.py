@@ -102,26 +102,26 @@ def serve(
             public_model,
             others=vocabularies[1:],
         )
-        guard = build(builder.catalogue(loaded), address.entry)
+        guard = build(builder.build(loaded), address.policy)
         run(guard, address, ready=lambda: _print_address(address, open_=open_, json=json))
     console.print_note("Stopped.")
 
 
 def _print_address(address: "Address", *, open_: bool, json: bool) -> None:
     """Print where the page is and who can see it, and open it in a browser if asked for."""
-    if not address.loopback:
+    if not address.is_loopback:
         console.print_note(EXPOSED)
     if json:
         console.print_json(
             {
-                "address": address.address,
-                "token": address.entry.token,
-                "loopback": address.loopback,
+                "address": address.url,
+                "token": address.policy.token,
+                "loopback": address.is_loopback,
             }
         )
         sys.stdout.flush()  # whoever started this waits for it
     else:
-        console.write(f"The page is at {address.address}")
+        console.write(f"The page is at {address.url}")
     console.print_note("Ctrl-C ends it.")
     if open_:
-        threading.Thread(target=webbrowser.open, args=(address.address,), daemon=True).start()
+        threading.Thread(target=webbrowser.open, args=(address.url,), daemon=True).start()

@@ -1,1 +1,1 @@
-"""The page: releases to type with, to look through, to explain and to plan. Reads releases and public text alone."""
+"""The page of `bayesgram serve`: type with releases, browse, explain and plan them."""

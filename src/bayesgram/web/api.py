@@ -23,7 +23,7 @@ from bayesgram.comparison.comparison import Change, compare
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.language_model import CACHE_WEIGHT
 from bayesgram.pages import STYLE
-from bayesgram.planning.simulation import MOST_DRAWS, Assumed, Planner, PlanRequest
+from bayesgram.planning.simulation import MAX_DRAWS, Assumptions, Planner, PlanRequest
 from bayesgram.privacy.budget import Budget
 from bayesgram.releases.card_sections import find_weaknesses
 from bayesgram.reports.pictures import ExpectedKl, draw_expected_kl
@@ -44,14 +44,15 @@ from bayesgram.web.catalogue import (
 from bayesgram.web.guard import AccessPolicy, Guard, RateLimiter
 from bayesgram.web.panels import suggest
 
-# Limits of what may be asked for; none of them was measured.
-MOST_TEXT = 1_000  # characters typed
-MOST_WORDS = 10  # words suggested
-MOST_SEARCHED = 100  # characters of a search
-MOST_ROWS = 100  # rows of a page of n-grams
-MOST_PAGES = 10_000_000
-MOST_POINTS = 20  # of the picture of a plan
-KEPT_COMPARISONS = 16  # in memory
+# Limits of what may be asked for. Chosen by hand; none of them was measured.
+MAX_TEXT_LENGTH = 1_000  # characters typed
+MAX_WORDS = 10  # words suggested
+MAX_SEARCH_LENGTH = 100  # characters of a search
+MAX_ROWS = 100  # rows of a page of n-grams
+MAX_PAGES = 10_000_000
+MAX_POINTS = 20  # values of ε in the picture of a plan
+CACHED_COMPARISONS = 16  # kept in memory
+
 # Tokenizers that write every apostrophe as '.
 ONE_APOSTROPHE = (TokenizerKind.WORDS, TokenizerKind.MESSAGES)
 # Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones
@@ -63,7 +64,7 @@ SCRIPTS = (
     *("page.js", "dom.js", "address.js", "numbers.js", "charts.js"),
     *("keyboard.js", "browse.js", "changes.js", "privacy.js", "plan.js"),
 )
-TYPES = {
+MEDIA_TYPES = {
     ".html": "text/html",
     ".js": "text/javascript",
     ".css": "text/css",
@@ -76,8 +77,8 @@ Width = Annotated[int, Query(ge=200, le=2_000)]  # pixels
 class KeyboardRequest(BaseModel):
     """A text whose next words are asked for."""
 
-    text: Annotated[str, Field(max_length=MOST_TEXT)] = ""
-    k: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 5  # words of each column
+    text: Annotated[str, Field(max_length=MAX_TEXT_LENGTH)] = ""
+    k: Annotated[int, Field(ge=1, le=MAX_WORDS)] = 5  # words of each column
     cache: bool = False  # whether the words of the text itself count
     releases: list[int] | None = None  # which to ask; None: all
 
@@ -103,13 +104,13 @@ class PlanPoint(BaseModel):
     """The KL of simulated releases at one ε."""
 
     epsilon: Positive
-    kls: Annotated[list[Kl], Field(min_length=1, max_length=MOST_DRAWS)]
+    kls: Annotated[list[Kl], Field(min_length=1, max_length=MAX_DRAWS)]
 
 
 class PlanPictureRequest(BaseModel):
-    """What to draw of a plan."""
+    """The simulated releases of a plan that the page wants a picture of."""
 
-    points: Annotated[list[PlanPoint], Field(min_length=1, max_length=MOST_POINTS)]
+    points: Annotated[list[PlanPoint], Field(min_length=1, max_length=MAX_POINTS)]
     public_kl: Kl
     width: Annotated[int, Field(ge=200, le=2_000)] = 720
 
@@ -121,12 +122,18 @@ class TableRequest:
     release: int = 0
     order: int | None = None  # None: the longest
     sort: Sort = Sort.PROBABILITY
-    text: Annotated[str, Query(max_length=MOST_SEARCHED)] = ""
+    text: Annotated[str, Query(max_length=MAX_SEARCH_LENGTH)] = ""
     reverse: bool = False
 
 
-def build(catalogue: Catalogue, entry: AccessPolicy, rates: RateLimiter | None = None) -> Guard:
-    """Build the application behind its guard."""
+def build(catalogue: Catalogue, policy: AccessPolicy, rates: RateLimiter | None = None) -> Guard:
+    """Build the application of the page, behind its guard.
+
+    Args:
+        catalogue: What the page reads.
+        policy: Which requests are answered.
+        rates: How many of them; the usual limits without it.
+    """
     app = FastAPI(
         title="bayesgram", docs_url=None, redoc_url=None, openapi_url=None, telemetry=TELEMETRY
     )
@@ -136,28 +143,28 @@ def build(catalogue: Catalogue, entry: AccessPolicy, rates: RateLimiter | None =
     _add_keyboard(app, catalogue)
     _add_plan(app, catalogue)
     _add_errors(app)
-    return Guard(app, entry, rates or RateLimiter())
+    return Guard(app, policy, rates or RateLimiter())
 
 
 def _add_page(app: FastAPI) -> None:
-    """Serve every file by its own name: no path is ever looked up."""
+    """Add a route for each file of the page: no path from outside is ever looked up."""
     for name in ("index.html", "icon.svg", *SCRIPTS):
         path = "/" if name == "index.html" else f"/{name}"
-        app.get(path)(_file(name, _read(name)))
-    app.get("/page.css")(_file("page.css", STYLE + _read("page.css")))
+        app.get(path)(_file_endpoint(name, _read_file(name)))
+    app.get("/page.css")(_file_endpoint("page.css", STYLE + _read_file("page.css")))
 
 
-def _read(name: str) -> str:
+def _read_file(name: str) -> str:
     return files("bayesgram.web").joinpath("static", name).read_text("utf-8")
 
 
-def _file(name: str, content: str) -> Any:  # noqa: ANN401 - an endpoint
-    kind = TYPES[name[name.rindex(".") :]]
+def _file_endpoint(name: str, content: str) -> Any:  # noqa: ANN401 - an endpoint
+    media_type = MEDIA_TYPES[name[name.rindex(".") :]]
 
-    async def answer() -> Response:
-        return Response(content, media_type=kind)
+    async def respond() -> Response:
+        return Response(content, media_type=media_type)
 
-    return answer
+    return respond
 
 
 def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
@@ -180,7 +187,7 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
 
     @app.get("/api/trade/picture")
     async def trade_picture(measure: str, width: Width = 720) -> dict[str, Any]:
-        chosen = next((known for known in measures() if known.key == measure), None)
+        chosen = next((choice for choice in measures() if choice.key == measure), None)
         if chosen is None:
             raise UsageError("measure: choose one of those that /api/trade lists.")
         drawing, left_out = panels.draw_trade_for(catalogue.items, chosen, width)
@@ -198,22 +205,22 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
 
     @app.get("/api/ngrams")
     async def ngrams(
-        wanted: Annotated[TableRequest, Depends()],
-        page: Annotated[int, Query(ge=1, le=MOST_PAGES)] = 1,
-        size: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 25,
+        request: Annotated[TableRequest, Depends()],
+        page: Annotated[int, Query(ge=1, le=MAX_PAGES)] = 1,
+        size: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 25,
     ) -> Response:
-        rows = partial(_table_rows, catalogue, wanted, (page - 1) * size, size)
-        return JSONResponse(await run_in_threadpool(rows) if wanted.text else rows())
+        rows = partial(_table_rows, catalogue, request, (page - 1) * size, size)
+        return JSONResponse(await run_in_threadpool(rows) if request.text else rows())
 
     one_download = asyncio.Lock()  # all rows of a release at once take memory
 
     @app.get("/api/download")
     async def download(
-        wanted: Annotated[TableRequest, Depends()], kind: FileKind = FileKind.CSV
+        request: Annotated[TableRequest, Depends()], kind: FileKind = FileKind.CSV
     ) -> Response:
         async with one_download:
-            content = await run_in_threadpool(_download, catalogue, wanted, kind)
-        name = f"{file_name(catalogue.items[wanted.release].view.shown_name)}.{kind}"
+            content = await run_in_threadpool(_download, catalogue, request, kind)
+        name = f"{file_name(catalogue.items[request.release].view.shown_name)}.{kind}"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(content, media_type=kind.media_type, headers=headers)
 
@@ -230,47 +237,52 @@ WHY_UNSORTED = {
 }
 
 
-def _find_table(item: Item, wanted: TableRequest) -> OrderTable:
-    """The n-grams that are asked for, if they can be sorted so."""
-    order = wanted.order or max(item.tables)
+def _find_table(item: Item, request: TableRequest) -> OrderTable:
+    """Return the table that is asked for, if it can be sorted as asked."""
+    order = request.order or max(item.tables)
     if order not in item.tables:
         orders = ", ".join(map(str, sorted(item.tables)))
         raise UsageError(f"order={order}: this release has the orders {orders}.")
-    if wanted.sort not in item.tables[order].orderings:
+    if request.sort not in item.tables[order].orderings:
         needs_public = "needs public text; start the page with `bayesgram serve … --vocab`."
-        reason = WHY_UNSORTED.get(wanted.sort, needs_public)
-        raise UsageError(f"sort={wanted.sort}: {reason}")
+        reason = WHY_UNSORTED.get(request.sort, needs_public)
+        raise UsageError(f"sort={request.sort}: {reason}")
     return item.tables[order]
 
 
 def _normalize_search(item: Item, text: str) -> str:
     """Write a search as the tokenizer writes words: one case, one apostrophe."""
     tokenizer = item.model.tokenizer
-    normal = _encodable(text).lower() if tokenizer.lowercase else _encodable(text)
+    normal = _replace_surrogates(text)
+    if tokenizer.lowercase:
+        normal = normal.lower()
     if tokenizer.kind in ONE_APOSTROPHE:
         normal = normal.translate(dict.fromkeys(APOSTROPHES, "'"))
     return normal
 
 
 def _table_rows(
-    catalogue: Catalogue, wanted: TableRequest, first: int, size: int
+    catalogue: Catalogue, request: TableRequest, first: int, size: int
 ) -> dict[str, Any]:
-    item = _find_item(catalogue, wanted.release)
-    text = _normalize_search(item, wanted.text)
-    page = _find_table(item, wanted).page(wanted.sort, text, first, size, reverse=wanted.reverse)
-    return {"total": page.total, "rows": [{**vars(row), "clear": row.clear} for row in page.rows]}
+    item = _find_item(catalogue, request.release)
+    text = _normalize_search(item, request.text)
+    page = _find_table(item, request).page(request.sort, text, first, size, reverse=request.reverse)
+    return {
+        "total": page.total,
+        "rows": [{**vars(row), "clear": row.is_clear} for row in page.rows],
+    }
 
 
-def _download(catalogue: Catalogue, wanted: TableRequest, kind: FileKind) -> bytes:
-    item = _find_item(catalogue, wanted.release)
-    table = _find_table(item, wanted)
-    text = _normalize_search(item, wanted.text)
-    return write_rows(table, table.rows(wanted.sort, text, reverse=wanted.reverse), kind)
+def _download(catalogue: Catalogue, request: TableRequest, kind: FileKind) -> bytes:
+    item = _find_item(catalogue, request.release)
+    table = _find_table(item, request)
+    text = _normalize_search(item, request.text)
+    return write_rows(table, table.rows(request.sort, text, reverse=request.reverse), kind)
 
 
 def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
-    """One comparison at a time: it takes a core for a second or so; the last ones are kept."""
-    compare_cached = lru_cache(maxsize=KEPT_COMPARISONS)(partial(_compare, catalogue))
+    """Add comparisons, one at a time: each takes a core for about a second."""
+    compare_cached = lru_cache(maxsize=CACHED_COMPARISONS)(partial(_compare, catalogue))
     one_comparison = threading.Lock()
 
     @app.get("/api/changes")
@@ -287,7 +299,7 @@ def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
 
 
 def _compare(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
-    """What rose and fell between two releases, as the report has it."""
+    """Return what rose and fell between two releases, as the report shows it."""
     views = [catalogue.items[place].view for place in (first, second)]
     names = [view.name for view in views]
     view = ChangesView(compare(*(view.release for view in views), names=names))
@@ -313,26 +325,27 @@ def _change_row(change: Change, ngram: str, _between: str) -> dict[str, Any]:
 
 def _add_keyboard(app: FastAPI, catalogue: Catalogue) -> None:
     @app.post("/api/predict")
-    async def predict(typed: KeyboardRequest) -> Response:
+    async def predict(request: KeyboardRequest) -> Response:
         items = None
-        if typed.releases is not None:
-            items = [_find_item(catalogue, place) for place in dict.fromkeys(typed.releases)]
-        cache = CACHE_WEIGHT if typed.cache else 0.0
-        answer = suggest(catalogue, _encodable(typed.text), typed.k, cache=cache, items=items)
+        if request.releases is not None:
+            items = [_find_item(catalogue, place) for place in dict.fromkeys(request.releases)]
+        cache = CACHE_WEIGHT if request.cache else 0.0
+        text = _replace_surrogates(request.text)
+        suggestions = suggest(catalogue, text, request.k, cache=cache, items=items)
         columns = [
             {"name": column.name, "words": [vars(word) for word in column.words]}
-            for column in answer.columns
+            for column in suggestions.columns
         ]
-        return JSONResponse({"typed": answer.typed, "columns": columns})
+        return JSONResponse({"typed": suggestions.typed, "columns": columns})
 
 
-def _encodable(text: str) -> str:
-    """Half a character, which JSON can carry and UTF-8 can't, becomes a question mark."""
+def _replace_surrogates(text: str) -> str:
+    """Replace half characters, which JSON can carry and UTF-8 can't, by question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
-    """One simulation at a time: it takes a core for seconds."""
+    """Add simulations, one at a time: each takes a core for seconds."""
     planner = None if catalogue.vocabulary is None else Planner(catalogue.vocabulary)
     one_plan = threading.Lock()
 
@@ -342,9 +355,9 @@ def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
             return {"possible": False}
         return {
             "possible": True,
-            "smallest": planner.smallest,
-            "largest": planner.largest,
-            "draws": MOST_DRAWS,
+            "smallest": planner.min_size,
+            "largest": planner.max_size,
+            "draws": MAX_DRAWS,
         }
 
     @app.post("/api/plan")
@@ -353,55 +366,63 @@ def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
             raise UsageError(
                 "plan: needs public text; start the page with `bayesgram serve … --vocab`."
             )
-        assumed = Assumed(query.users, query.ngrams_a_user, query.unevenness, query.difference)
-        request = PlanRequest(assumed, Budget(query.epsilon, query.delta), query.size)
+        assumptions = Assumptions(
+            query.users, query.ngrams_a_user, query.unevenness, query.difference
+        )
+        request = PlanRequest(assumptions, Budget(query.epsilon, query.delta), query.size)
         if not one_plan.acquire(blocking=False):
             reason = "another plan is being made; try again in a moment."
             return _error(503, reason, {"retry-after": "5"})
         try:
-            expected = await run_in_threadpool(planner.expect, request, query.draw)
+            simulated = await run_in_threadpool(planner.simulate, request, query.draw)
         finally:
             one_plan.release()
-        warnings = find_weaknesses(query.epsilon, query.delta, round(query.users))
-        return JSONResponse({**asdict(expected), "warnings": [str(each) for each in warnings]})
+        weaknesses = find_weaknesses(query.epsilon, query.delta, round(query.users))
+        warnings = [str(weakness) for weakness in weaknesses]
+        return JSONResponse({**simulated.to_json(), "warnings": warnings})
 
     @app.post("/api/plan/picture")
-    async def plan_picture(wanted: PlanPictureRequest) -> dict[str, Any]:
+    async def plan_picture(request: PlanPictureRequest) -> dict[str, Any]:
         expected = [
             ExpectedKl(
                 point.epsilon, sum(point.kls) / len(point.kls), min(point.kls), max(point.kls)
             )
-            for point in wanted.points
+            for point in request.points
         ]
         drawing = draw_expected_kl(
-            expected, wanted.public_kl, width=wanted.width, is_interactive=True
+            expected, request.public_kl, width=request.width, is_interactive=True
         )
         return {"picture": drawing.to_tree()}
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Short JSON; nothing that was sent is repeated but numbers out of range."""
+    """Answer errors by short JSON that repeats nothing that was sent but numbers out of range."""
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> Response:
+    async def answer_invalid_request(_request: Request, error: RequestValidationError) -> Response:
+        # The first part of a location is "query" or "body"; the second names the field, but may
+        # also be text that was sent. Only names that the page itself uses are repeated.
         places = {
-            str(part) for one in error.errors() for part in one["loc"][1:2] if isinstance(part, str)
+            str(part)
+            for problem in error.errors()
+            for part in problem["loc"][1:2]
+            if isinstance(part, str)
         }
-        names = ", ".join(sorted(places & FIELDS)) or "the request"  # nothing that was sent
+        names = ", ".join(sorted(places & FIELDS)) or "the request"
         return _error(422, f"out of range or of the wrong kind: {names}.")
 
     @app.exception_handler(BayesgramError)
-    async def wrong(_request: Request, error: BayesgramError) -> Response:
+    async def answer_known_error(_request: Request, error: BayesgramError) -> Response:
         return _error(422 if isinstance(error, UsageError) else 500, str(error))
 
     @app.exception_handler(HTTPException)
-    async def refused(_request: Request, error: HTTPException) -> Response:
+    async def answer_http_error(_request: Request, error: HTTPException) -> Response:
         reasons = {404: "there is nothing here.", 405: "this can't be done here."}
         reason = reasons.get(error.status_code, "the request can't be read.")
         return _error(error.status_code, reason)
 
     @app.exception_handler(Exception)
-    async def failed(_request: Request, _failure: Exception) -> Response:
+    async def answer_unexpected_error(_request: Request, _failure: Exception) -> Response:
         return _error(500, "something went wrong inside bayesgram.")
 
 

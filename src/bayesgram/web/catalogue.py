@@ -35,13 +35,14 @@ from bayesgram.reports.views import SMALLEST_PROBABILITY, NgramRow, ReleaseView
 from bayesgram.text.ngrams import distinct_orders
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
-KEPT_SEARCHES = 16  # each holds up to 4 bytes an n-gram
+# Searches whose results are kept, for each table: each takes up to 4 bytes an n-gram. Not measured.
+CACHED_SEARCHES = 16
 
 
 class Sort(StrEnum):
-    """By what the n-grams can be sorted."""
+    """What the n-grams of a table can be sorted by, as the page names it."""
 
-    MOVED = "moved"  # against public text, either way
+    MOVED = "moved"  # the largest change against public text first, either way
     LIFTED = "lifted"
     LOWERED = "lowered"
     PROBABILITY = "probability"
@@ -53,10 +54,15 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """The n-grams of one order in byte order: releases of one vocabulary share it."""
+    """The n-grams of one order in byte order; releases of one vocabulary share it.
+
+    Attributes:
+        ngrams: The n-grams, sorted by their bytes.
+        rows: The row of the release that each of them stands in.
+    """
 
     ngrams: pa.LargeStringArray
-    rows: Integers  # of the release, by place in byte order
+    rows: Integers
 
     @classmethod
     def from_rows(cls, ngrams: pa.LargeStringArray, rows: Integers) -> "Index":
@@ -70,27 +76,25 @@ class Index:
         data, offsets = buffers(self.ngrams.cast(pa.large_binary()))
         return Words(data[offsets[0] : offsets[-1]], offsets - offsets[0])
 
-    @cached_property
-    def containing(self) -> Callable[[str], Integers]:
-        """The rows of n-grams that contain a text, ascending; the last few answers are kept."""
-        return lru_cache(KEPT_SEARCHES)(self._containing)
-
     def find(self, ngram: str) -> int | None:
-        """The row of an n-gram, if it is there."""
-        given = np.frombuffer(ngram.encode(), np.uint8)
-        place = int(self._words.find(given, np.array([0, given.size]))[0])
+        """Return the row of an n-gram, None if it is not there."""
+        encoded = np.frombuffer(ngram.encode(), np.uint8)
+        place = int(self._words.find(encoded, np.array([0, encoded.size]))[0])
         return None if place < 0 else int(self.rows[place])
 
-    def _containing(self, text: str) -> Integers:
-        places = np.flatnonzero(
-            pc.match_substring(self.ngrams, text).to_numpy(zero_copy_only=False)
-        )
-        return np.sort(self.rows[places])
+    @cached_property
+    def rows_containing(self) -> Callable[[str], Integers]:
+        """The rows of n-grams that contain a text, ascending; the last few results are kept."""
+        return lru_cache(CACHED_SEARCHES)(self._search_rows)
+
+    def _search_rows(self, text: str) -> Integers:
+        mask = pc.match_substring(self.ngrams, text).to_numpy(zero_copy_only=False)
+        return np.sort(self.rows[np.flatnonzero(mask)])
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Some rows of many."""
+    """The rows that one page of a table shows, and how many there are on all pages."""
 
     total: int
     rows: list[NgramRow]
@@ -98,10 +102,16 @@ class Page:
 
 @dataclass(frozen=True, eq=False)
 class OrderTable:
-    """What a release says about its n-grams of one order."""
+    """The n-grams of one order of a release, to sort, search and page through.
+
+    Attributes:
+        release: The release.
+        public: Probabilities in public text by row of the release, if the vocabulary was given.
+        index: The n-grams of this order.
+    """
 
     release: Release
-    public: Floats | None  # π, where the vocabulary was given
+    public: Floats | None
     index: Index
 
     @property
@@ -111,71 +121,87 @@ class OrderTable:
 
     @cached_property
     def orderings(self) -> dict[Sort, Ids]:
-        """The rows in every order."""
+        """The rows of the release by each sort that this table has, as ids."""
         rows = np.sort(self.index.rows)
-        found = {
+        places = {
             Sort.PROBABILITY: np.argsort(-self.release.probabilities[rows], kind="stable"),
             Sort.ALPHABET: np.searchsorted(rows, self.index.rows),
         }
         if self.public is not None:
-            moved = _moved(self.public[rows], self.release.probabilities[rows])
-            keys = {Sort.MOVED: -np.abs(moved), Sort.LIFTED: -moved, Sort.LOWERED: moved}
+            change = _signed_change(self.public[rows], self.release.probabilities[rows])
+            keys = {Sort.MOVED: -np.abs(change), Sort.LIFTED: -change, Sort.LOWERED: change}
             keys[Sort.PUBLIC] = -self.public[rows]
-            found = {sort: np.argsort(key, kind="stable") for sort, key in keys.items()} | found
+            # These come first: the page offers the sorts in this order.
+            places = {sort: np.argsort(key, kind="stable") for sort, key in keys.items()} | places
         if self.release.probability_std is not None:
-            doubt = self.release.probability_std[rows] / np.maximum(
+            relative_std = self.release.probability_std[rows] / np.maximum(
                 self.release.probabilities[rows], SMALLEST_PROBABILITY
             )
-            found[Sort.SURE] = np.argsort(doubt, kind="stable")
+            places[Sort.SURE] = np.argsort(relative_std, kind="stable")
         if self.release.discovered_mask is not None:
-            likely = found[Sort.PROBABILITY]
-            found[Sort.DISCOVERED] = likely[self.release.discovered_mask[rows[likely]]]
-        return {sort: rows[places].astype(np.int32) for sort, places in found.items()}
+            likely = places[Sort.PROBABILITY]
+            places[Sort.DISCOVERED] = likely[self.release.discovered_mask[rows[likely]]]
+        return {sort: rows[ordered].astype(np.int32) for sort, ordered in places.items()}
 
     def rows(self, sort: Sort, text: str, *, reverse: bool = False) -> Ids:
-        """Where the n-grams are that contain a text, in order or the other way round."""
-        found = self._found(sort, text) if text else self.orderings[sort]
-        return found[::-1] if reverse else found
+        """Return the rows of n-grams that contain a text, sorted; of all n-grams if it is empty.
+
+        Args:
+            sort: What to sort by.
+            text: A part of an n-gram, as the release writes it.
+            reverse: Whether to return the last one first.
+        """
+        rows = self._search(sort, text) if text else self.orderings[sort]
+        return rows[::-1] if reverse else rows
 
     def page(self, sort: Sort, text: str, first: int, size: int, *, reverse: bool = False) -> Page:
-        """Those n-grams, from the first-th on."""
+        """Return one page of the n-grams that contain a text.
+
+        Args:
+            sort: What to sort by.
+            text: A part of an n-gram; all n-grams if it is empty.
+            first: How many n-grams to leave out before the page.
+            size: How many n-grams a page has at most.
+            reverse: Whether the last one comes first.
+        """
         rows = self.rows(sort, text, reverse=reverse)
         return Page(rows.size, [self._row(int(row)) for row in rows[first : first + size]])
 
     @cached_property
-    def _found(self) -> Callable[[Sort, str], Ids]:
-        return lru_cache(KEPT_SEARCHES)(self._search)
+    def _search(self) -> Callable[[Sort, str], Ids]:
+        return lru_cache(CACHED_SEARCHES)(self._sort_matches)
 
-    def _search(self, sort: Sort, text: str) -> Ids:
-        wanted = np.zeros(len(self.release.ngrams), np.bool_)
-        wanted[self.index.containing(text)] = True
+    def _sort_matches(self, sort: Sort, text: str) -> Ids:
+        matches_mask = np.zeros(len(self.release.ngrams), np.bool_)
+        matches_mask[self.index.rows_containing(text)] = True
         ordered = self.orderings[sort]
-        return ordered[wanted[ordered]]
+        return ordered[matches_mask[ordered]]
 
     def _row(self, row: int) -> NgramRow:
-        before = None if self.public is None else float(self.public[row])
-        ngram = printable(self.release.ngrams[row].as_py())
-        found = self.release.discovered_mask is not None and bool(self.release.discovered_mask[row])
+        discovered_mask = self.release.discovered_mask
         return NgramRow(
-            ngram,
-            before,
+            printable(self.release.ngrams[row].as_py()),
+            None if self.public is None else float(self.public[row]),
             float(self.release.probabilities[row]),
             probability_interval(self.release, row),
-            found,
+            discovered_mask is not None and bool(discovered_mask[row]),
         )
 
 
-def _moved(before: Floats, after: Floats) -> Floats:
-    """How much an n-gram moved, signed: θ log(θ/π) up, π log(θ/π) down, as `released.largest_changes` ranks them."""
-    ratio = np.log(np.maximum(after, SMALLEST_PROBABILITY)) - np.log(
+def _signed_change(before: Floats, after: Floats) -> Floats:
+    """Return how much n-grams changed: θ log(θ/π) of those that rose, π log(θ/π) of the others.
+
+    `reports.views.largest_changes` ranks by the same values.
+    """
+    log_ratio = np.log(np.maximum(after, SMALLEST_PROBABILITY)) - np.log(
         np.maximum(before, SMALLEST_PROBABILITY)
     )
-    moved: Floats = np.where(ratio > 0, after, before) * ratio
-    return moved
+    change: Floats = np.where(log_ratio > 0, after, before) * log_ratio
+    return change
 
 
 class FileKind(StrEnum):
-    """What kind of file."""
+    """The formats that n-grams can be downloaded in."""
 
     CSV = "csv"
     JSON = "json"
@@ -183,43 +209,48 @@ class FileKind(StrEnum):
 
     @property
     def media_type(self) -> str:
-        """Its type, for a browser."""
+        """The media type that a browser is given."""
         return {FileKind.CSV: "text/csv", FileKind.JSON: "application/json"}.get(
             self, "application/vnd.apache.parquet"
         )
 
 
 def write_rows(table: OrderTable, rows: Ids, kind: FileKind) -> bytes:
-    """These rows of a release, as a file."""
-    found = columns(table, rows)
+    """Return these rows of a release as the content of a file."""
+    content = rows_to_arrow(table, rows)
     if kind is FileKind.JSON:
-        return json.dumps(found.to_pylist(), ensure_ascii=False).encode()
+        return json.dumps(content.to_pylist(), ensure_ascii=False).encode()
     out = io.BytesIO()
     if kind is FileKind.CSV:
-        pa.csv.write_csv(found, out)
+        pa.csv.write_csv(content, out)
     else:
-        pq.write_table(found, out, compression="zstd")
+        pq.write_table(content, out, compression="zstd")
     return out.getvalue()
 
 
-def columns(table: OrderTable, rows: Ids) -> pa.Table:
-    """`ngram`, `public` where it is known, `probability`, the ends of its interval and `origin`, likewise."""
-    release, places = table.release, rows.astype(np.int64)
-    found = {"ngram": release.ngrams.take(pa.array(places))}
+def rows_to_arrow(table: OrderTable, rows: Ids) -> pa.Table:
+    """Return rows of a release as a table.
+
+    Its columns are `ngram`, `public`, `probability`, `low`, `high` and `origin`. Those that the
+    release does not have (all but `ngram` and `probability`) are left out.
+    """
+    release = table.release
+    places = rows.astype(np.int64)
+    columns = {"ngram": release.ngrams.take(pa.array(places))}
     if table.public is not None:
-        found["public"] = table.public[places]
-    found["probability"] = release.probabilities[places]
+        columns["public"] = table.public[places]
+    columns["probability"] = release.probabilities[places]
     ends = probability_intervals(release, places)
     if ends is not None:
-        found |= dict(zip(("low", "high"), ends, strict=True))
+        columns |= dict(zip(("low", "high"), ends, strict=True))
     if release.discovered_mask is not None:
-        found[ORIGIN_COLUMN] = encode_origins(release.discovered_mask[places])
+        columns[ORIGIN_COLUMN] = encode_origins(release.discovered_mask[places])
     metadata = {"bayesgram.claim": release.card.claim, **release.provenance().metadata}
-    return pa.table(found).replace_schema_metadata(metadata)
+    return pa.table(columns).replace_schema_metadata(metadata)
 
 
 def file_name(name: str) -> str:
-    """A name that any file system and header takes.
+    """Return a name that any file system and any header accepts.
 
     >>> file_name("k <script>/é"), file_name("…")
     ('k-script', 'release')
@@ -227,23 +258,24 @@ def file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:100] or "release"
 
 
-PUBLIC = "public text"
+PUBLIC = "public text"  # the name of public text among releases
 
+# Says what is being done, for as long as it is (`console.step`).
 Step = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A release, as the page has it."""
+    """One release of the page: its view, its language model, and its tables by order."""
 
     view: ReleaseView
     model: LanguageModel
-    tables: dict[int, OrderTable]  # by order
+    tables: dict[int, OrderTable]
 
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """What the page reads."""
+    """Everything that the page reads: the releases and, if given, public text and its model."""
 
     items: list[Item]
     vocabulary: Vocabulary | None = None
@@ -252,62 +284,66 @@ class Catalogue:
 
 @dataclass
 class Builder:
-    """Loads a catalogue release by release; says what it is doing."""
+    """Builds a catalogue, release by release.
+
+    Attributes:
+        step: Called with a description around each step.
+        vocabulary: The vocabulary of most releases; planned with, and typed with as public text.
+        tokenizer: The tokenizer of releases that name a tokenizer.json without having it.
+        public: The public model that releases of `vocabulary` adapt; without it, the model of a
+            release is made from the release alone.
+        others: Vocabularies of releases that were made with another one.
+    """
 
     step: Step
-    vocabulary: Vocabulary | None = None  # what is planned with, and typed with as public text
-    tokenizer: Tokenizer | None = (
-        None  # brings the file of releases whose text is cut by a tokenizer.json
-    )
-    public: PublicModel | None = None  # what releases move, where it is given
-    others: Sequence[Vocabulary] = ()  # of releases that were made with another one
-    _indices: dict[str, dict[int, Index]] = field(default_factory=dict)  # by vocabulary
+    vocabulary: Vocabulary | None = None
+    tokenizer: Tokenizer | None = None
+    public: PublicModel | None = None
+    others: Sequence[Vocabulary] = ()
+    # Releases with the same n-grams share an index for each order; by a digest of the n-grams.
+    _indices: dict[str, dict[int, Index]] = field(default_factory=dict)
 
-    def catalogue(self, releases: Sequence[tuple[str, Release]]) -> Catalogue:
-        """The page's data; models are tried once, so that the first person doesn't wait for a compiler."""
+    def build(self, releases: Sequence[tuple[str, Release]]) -> Catalogue:
+        """Build the catalogue of these releases and their names."""
         public_model = None
         if self.vocabulary is not None:
             with self.step("Building the model of public text"):
-                public_model = self._tried(self._public(self.vocabulary))
-        return Catalogue(
-            [self._item(name, release) for name, release in releases], self.vocabulary, public_model
-        )
+                public_model = self._prepare_model(self._make_public_model(self.vocabulary))
+        items = [self._build_item(name, release) for name, release in releases]
+        return Catalogue(items, self.vocabulary, public_model)
 
-    def _item(self, name: str, release: Release) -> Item:
-        own = next((each for each in self._vocabularies if is_made_with(release, each)), None)
-        public = None if own is None else own.prior
+    def _build_item(self, name: str, release: Release) -> Item:
+        candidates = [*self.others] if self.vocabulary is None else [self.vocabulary, *self.others]
+        vocabulary = next((words for words in candidates if is_made_with(release, words)), None)
+        public = None if vocabulary is None else vocabulary.prior
         view = ReleaseView(name, release, public)
         with self.step(f"Building the model of {view.shown_name}"):
-            moves = (
-                self.public if own is self.vocabulary else None
-            )  # one of another vocabulary stays as it is
-            model = (
-                LanguageModel.from_release(release) if moves is None else moves.adapt_to(release)
-            )
-            model = self._tried(model)
+            # The public model belongs to the first vocabulary: it can't adapt to other n-grams.
+            if self.public is not None and vocabulary is self.vocabulary:
+                model = self.public.adapt_to(release)
+            else:
+                model = LanguageModel.from_release(release)
+            model = self._prepare_model(model)
         with self.step(f"Sorting the n-grams of {view.shown_name}"):
-            tables = self._tables(release, public)
+            tables = self._build_tables(release, public)
         return Item(view, model, tables)
 
-    @property
-    def _vocabularies(self) -> list[Vocabulary]:
-        return [*([] if self.vocabulary is None else [self.vocabulary]), *self.others]
-
-    def _public(self, vocabulary: Vocabulary) -> LanguageModel:
+    def _make_public_model(self, vocabulary: Vocabulary) -> LanguageModel:
         if self.public is not None:
             return self.public.mixture
         counts = vocabulary.counts.astype(np.float64)
         return LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer)
 
-    def _tried(self, model: LanguageModel) -> LanguageModel:
-        """The model, able to cut text and compiled."""
+    def _prepare_model(self, model: LanguageModel) -> LanguageModel:
+        """Give the model its tokenizer, and predict once: the first visitor need not wait."""
         model = replace(model, tokenizer=model.tokenizer.with_definition_of(self.tokenizer))
-        model.predict("", 1)
+        model.predict("", 1)  # compiles the search
         return model
 
-    def _tables(self, release: Release, public: Floats | None) -> dict[int, OrderTable]:
-        indices = self._indices.setdefault(_content(release.ngrams), {})
-        orders, tables = release.orders, {}
+    def _build_tables(self, release: Release, public: Floats | None) -> dict[int, OrderTable]:
+        indices = self._indices.setdefault(_digest(release.ngrams), {})
+        orders = release.orders
+        tables = {}
         for order in distinct_orders(orders):
             if order not in indices:
                 indices[order] = Index.from_rows(release.ngrams, np.flatnonzero(orders == order))
@@ -317,8 +353,8 @@ class Builder:
         return tables
 
 
-def _content(ngrams: pa.LargeStringArray) -> str:
-    """What two releases share if they have the same n-grams in the same rows."""
+def _digest(ngrams: pa.LargeStringArray) -> str:
+    """Return a digest of n-grams: equal if two releases have the same ones in the same rows."""
     data, offsets = buffers(ngrams.cast(pa.large_binary()))
     digest = hashlib.sha256((offsets - offsets[0]).tobytes())
     digest.update(data[offsets[0] : offsets[-1]].tobytes())

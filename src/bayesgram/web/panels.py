@@ -22,8 +22,9 @@ from bayesgram.text.ngrams import START
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
 
-LABELS = tuple(Guarantee)  # the better, the earlier
-GRADES = (None, *Grade)  # the worse, the later
+# By which releases are ranked, the best first.
+LABELS = tuple(Guarantee)
+GRADES = (None, *Grade)
 
 # --- Releases and their cards ---
 
@@ -40,19 +41,19 @@ def rank_releases(items: Sequence[Item]) -> list[int]:
 
 def _rank_key(view: ReleaseView) -> tuple[int, int, bool, float, float]:
     card = view.card
-    known = view.orders[-1].known
-    known_mass = sum(one.mass_share for one in known)  # within any of the factors
+    accuracy_shares = view.orders[-1].accuracy_shares
+    known_mass = sum(share.mass_share for share in accuracy_shares)  # within any of the factors
     return (
         LABELS.index(card.guarantee),
         GRADES.index(card.grade),
-        not known,
+        not accuracy_shares,
         -known_mass,
         -(card.epsilon or 0.0),
     )
 
 
 def summarize_release(item: Item) -> dict[str, Any]:
-    """Return a release in a line."""
+    """Return what the list of releases shows of one: its claim, size and orders."""
     card = item.view.card
     return {
         "name": item.view.shown_name,
@@ -72,7 +73,7 @@ def summarize_release(item: Item) -> dict[str, Any]:
 
 
 def card_details(view: ReleaseView) -> dict[str, Any]:
-    """Return the card of a release in plain words."""
+    """Return the card of a release as the page shows it, in plain words."""
     card = view.card
     return {
         "name": view.shown_name,
@@ -129,10 +130,14 @@ def draw_card(view: ReleaseView, width: float) -> dict[str, Drawing]:
 
 LEARNT = "learnt"  # the measure of how far a release went from public text
 
+# A measure below this for all releases would be drawn as a flat line at 0 and is offered last.
+# Chosen by hand: half a percent, as shares are shown in whole percents.
+MIN_INFORMATIVE_VALUE = 0.005
+
 
 @dataclass(frozen=True)
 class TradeMeasure:
-    """Something that can be drawn against ε."""
+    """Something that can be drawn against ε: its key in an address, and its name on the page."""
 
     key: str
     name: str
@@ -144,12 +149,12 @@ class TradeMeasure:
 
 
 def trade_measures(items: Sequence[Item]) -> list[TradeMeasure]:
-    """Return what can be drawn of these releases, what tells most first.
+    """Return the measures that can be drawn of these releases, the most informative first.
 
     The factor of the report, 2, leads; a measure that is about 0 for all of them comes last.
     """
     factors = sorted(
-        {known.factor for item in items for known in item.view.orders[-1].known},
+        {share.factor for item in items for share in item.view.orders[-1].accuracy_shares},
         key=lambda factor: (factor != 2, factor),
     )
     measures = [
@@ -158,18 +163,19 @@ def trade_measures(items: Sequence[Item]) -> list[TradeMeasure]:
     ]
     if any(item.view.public is not None for item in items):
         measures.append(TradeMeasure(LEARNT, "how far it went from public text"))
-    return sorted(measures, key=lambda measure: not _says_something(items, measure))
+    return sorted(measures, key=lambda measure: not _is_informative(items, measure))
 
 
-def _says_something(items: Sequence[Item], measure: TradeMeasure) -> bool:
-    return any((trade_value(item.view, measure) or 0.0) >= 0.005 for item in items)
+def _is_informative(items: Sequence[Item], measure: TradeMeasure) -> bool:
+    return any((trade_value(item.view, measure) or 0.0) >= MIN_INFORMATIVE_VALUE for item in items)
 
 
 def trade_value(view: ReleaseView, measure: TradeMeasure) -> float | None:
-    """Return what a release has of a measure, for its longest n-grams; None if nobody knows."""
+    """Return the value of a measure for the longest n-grams of a release; None if unknown."""
     longest = view.orders[-1]
     if measure.factor is not None:
-        masses = [known.mass_share for known in longest.known if known.factor == measure.factor]
+        shares = longest.accuracy_shares
+        masses = [share.mass_share for share in shares if share.factor == measure.factor]
         return masses[0] if masses else None
     if view.public is None:
         return None
@@ -227,15 +233,15 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Column:
-    """What one model suggests."""
+    """The words that one model suggests, under its name."""
 
     name: str
     words: list[Suggestion]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The word being typed, and what every model would make of it."""
+class SuggestionTable:
+    """The word that is being typed, and a column of suggestions for each model."""
 
     typed: str
     columns: list[Column]
@@ -248,7 +254,7 @@ def suggest(
     *,
     cache: float = 0.0,
     items: Sequence[Item] | None = None,
-) -> Answer:
+) -> SuggestionTable:
     """Suggest the next words after a text: public text first, then the releases.
 
     Args:
@@ -261,11 +267,11 @@ def suggest(
     split: dict[Tokenizer, tuple[list[list[str]], str]] = {}  # models of one tokenizer share it
     columns = []
     typed = ""
-    asked = catalogue.items if items is None else items
+    chosen = catalogue.items if items is None else items
     models = [] if catalogue.public_model is None else [(PUBLIC, catalogue.public_model, None)]
     for name, model, item in [
         *models,
-        *((item.view.shown_name, item.model, item) for item in asked),
+        *((item.view.shown_name, item.model, item) for item in chosen),
     ]:
         if model.tokenizer not in split:
             split[model.tokenizer] = model.tokenizer.split_unfinished(text)
@@ -279,7 +285,7 @@ def suggest(
             added = model.tokenizer.text_added_by(sentences[-1], prediction.word)
             words.append(Suggestion(printable(word), probability, low, high, added))
         columns.append(Column(name, words))
-    return Answer(printable(typed), columns)
+    return SuggestionTable(printable(typed), columns)
 
 
 Interval = tuple[float, float] | tuple[None, None]
@@ -288,7 +294,7 @@ Interval = tuple[float, float] | tuple[None, None]
 def _word_interval(
     item: Item | None, context: list[str], word: str, probability: float
 ) -> Interval:
-    """The interval of the longest n-gram in the release that ends with this word, scaled to it."""
+    """Return the interval of a word, from the longest n-gram in the release that ends with it."""
     if item is None or item.view.release.probability_std is None:
         return None, None
     before = [START, *context] if item.model.tokenizer.boundaries else context

@@ -1,4 +1,7 @@
-"""Bind, say who may come in, and run until somebody stops it. Does not build the page: see `api`."""
+"""Opens the port, decides which requests are allowed, and serves until somebody stops it.
+
+Does not build the page: see `api`.
+"""
 
 import ipaddress
 import secrets
@@ -14,59 +17,81 @@ import uvicorn
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.web.guard import LOOPBACK_NAMES, AccessPolicy, Guard
 
-MOST_CONNECTIONS = 512
-SHORTEST_TOKEN = 16
-EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - to tell that it was asked for
+# Limits, chosen by hand; none of them was measured.
+MAX_CONNECTIONS = 512  # at the same time
+MIN_TOKEN_LENGTH = 16  # characters: 95 bits, where they are random
+MAX_TOKEN_LENGTH = 200
+KEEP_ALIVE_SECONDS = 15
+SHUTDOWN_SECONDS = 2  # within which open requests may finish
+MAX_HEADER_BYTES = 16_384  # of the first line and all headers
+
+EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - recognised, not bound by default
 
 
 @dataclass(frozen=True, eq=False)
 class Address:
-    """Where the page listens, and who may come in."""
+    """Where the page listens, and which requests are allowed.
+
+    Attributes:
+        listening: The open socket.
+        host: The host as it was asked for, a name or an address.
+        policy: Which requests are answered.
+    """
 
     listening: socket.socket
-    host: str  # as it was asked for
-    entry: AccessPolicy
+    host: str
+    policy: AccessPolicy
 
     @property
-    def loopback(self) -> bool:
+    def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
         return ipaddress.ip_address(self.listening.getsockname()[0].partition("%")[0]).is_loopback
 
     @property
-    def address(self) -> str:
-        """For a browser; with the token, where there is one."""
+    def url(self) -> str:
+        """The address for a browser, with the token where there is one."""
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
-        shown = f"[{host}]" if ":" in host else host
-        token = f"?token={self.entry.token}" if self.entry.token else ""
-        return f"http://{shown}:{self.listening.getsockname()[1]}/{token}"
+        token = f"?token={self.policy.token}" if self.policy.token else ""
+        return f"http://{_host_in_url(host)}:{self.listening.getsockname()[1]}/{token}"
 
 
 def open_address(host: str, port: int, token: str | None) -> Address:
-    """Take the port, before any slow work; an address beyond this machine gets a token if none was given."""
-    if token is not None and not (
-        SHORTEST_TOKEN <= len(token) <= 200 and token.isascii() and _plain(token)
-    ):
+    """Listen on a port, before any slow work, and decide which requests are allowed.
+
+    Args:
+        host: A name or an address of this machine.
+        port: The port; 0 takes any free one.
+        token: What a visitor must know. If none is given, an address that other machines can reach
+            gets a random one.
+
+    Raises:
+        UsageError: If the token or the address can't be used.
+        BayesgramError: If the port is taken.
+    """
+    if token is not None and not _is_valid_token(token):
         raise UsageError(
-            f"token: give {SHORTEST_TOKEN} to 200 letters, digits, - or _; leave it out to have one made."
+            f"token: give {MIN_TOKEN_LENGTH} to {MAX_TOKEN_LENGTH} letters, digits, - or _; leave"
+            " it out to have one made."
         )
     listening = _listen(host, port)
-    address = Address(listening, host, AccessPolicy(token=token))
-    if address.loopback:
-        names = LOOPBACK_NAMES | {_bracketed(host).lower()}
-        return Address(listening, host, AccessPolicy(names, any_address=False, token=token))
-    names = LOOPBACK_NAMES | {_bracketed(host).lower(), socket.gethostname().lower()}
-    return Address(
-        listening,
-        host,
-        AccessPolicy(names, any_address=True, token=token or secrets.token_urlsafe(24)),
+    names = LOOPBACK_NAMES | {_host_in_url(host).lower()}
+    address = Address(listening, host, AccessPolicy(names, token=token))
+    if address.is_loopback:
+        return address
+    policy = AccessPolicy(
+        names | {socket.gethostname().lower()},
+        any_address=True,
+        token=token or secrets.token_urlsafe(24),
     )
+    return Address(listening, host, policy)
 
 
-def _plain(token: str) -> bool:
-    return token.replace("-", "").replace("_", "").isalnum()
+def _is_valid_token(token: str) -> bool:
+    is_plain = token.isascii() and token.replace("-", "").replace("_", "").isalnum()
+    return is_plain and MIN_TOKEN_LENGTH <= len(token) <= MAX_TOKEN_LENGTH
 
 
-def _bracketed(host: str) -> str:
+def _host_in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
@@ -76,19 +101,19 @@ def _listen(host: str, port: int) -> socket.socket:
             "port", port, "give a number from 1 to 65535, or 0 for any free one."
         )
     try:
-        family, _, _, _, where = socket.getaddrinfo(
+        family, _, _, _, socket_address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(where[:2], family=family, backlog=256)
+        return socket.create_server(socket_address[:2], family=family, backlog=256)
     except (socket.gaierror, UnicodeError):
         raise UsageError.for_argument(
             "host", repr(host), "no such address; give 127.0.0.1, or an address of this machine."
         ) from None
     except OSError as error:
-        raise _why(error, host, port) from None
+        raise _explain_failure(error, host, port) from None
 
 
-def _why(error: OSError, host: str, port: int) -> BayesgramError:
+def _explain_failure(error: OSError, host: str, port: int) -> BayesgramError:
     if error.errno == EADDRINUSE:
         return BayesgramError.for_argument(
             "port",
@@ -111,7 +136,13 @@ def _why(error: OSError, host: str, port: int) -> BayesgramError:
 
 
 def run(guard: Guard, address: Address, *, ready: Callable[[], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM; `ready` is called when both would be obeyed."""
+    """Serve until Ctrl-C or SIGTERM.
+
+    Args:
+        guard: The application, behind its checks.
+        address: Where to listen.
+        ready: Called when both signals would be obeyed, just before requests are answered.
+    """
     config = uvicorn.Config(
         guard,
         log_config=None,  # nothing that people type is logged
@@ -120,10 +151,10 @@ def run(guard: Guard, address: Address, *, ready: Callable[[], None]) -> None:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=2,
-        h11_max_incomplete_event_size=16_384,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         http="h11",
         ws="none",
         lifespan="off",
@@ -136,12 +167,15 @@ def run(guard: Guard, address: Address, *, ready: Callable[[], None]) -> None:
 
 @contextmanager
 def _signals_end_quietly(server: uvicorn.Server) -> Iterator[None]:
-    """Also before Uvicorn listens to signals, and after: it raises them again when it has obeyed."""
+    """Stop the server at a signal, also before Uvicorn listens to signals and after.
 
-    def leave(_number: int, _frame: object) -> None:
+    Uvicorn raises a signal again when it has obeyed it, which would end the process with an error.
+    """
+
+    def stop(_number: int, _frame: object) -> None:
         server.should_exit = True
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
