@@ -8,10 +8,11 @@ and compute nothing but places:
 - `plot_rows`: one row a name, with a bar, a dot, an earlier value and an interval.
 
 Charts are put together with `side_by_side`, `stack` and `add_title`. A `Drawing` becomes a fragment
-of a page (`inline`, `to_tree`), a file that stands alone (`to_svg`), or a PNG (`to_png`). Colours are CSS
-classes: within a page its variables decide (`page_variables`), a file has its own stylesheet, and
-both follow dark mode. Every string goes through `Markup`, which escapes it: n-grams are strings
-from the internet.
+of a page (`inline`, `to_tree`), a file that stands alone (`to_svg`), or a PNG (`to_png`).
+
+Colours are CSS classes: within a page its variables decide (`page_variables`), a file has its own
+stylesheet, and both follow dark mode. Every string goes through `Markup`, which escapes it: n-grams
+are strings from the internet.
 
 Why not a library: Altair with vl-convert is 95 MB installed and its pictures ignore the stylesheet
 of the page, so that the report and the page had drawing code of their own, and the three drifted
@@ -60,7 +61,8 @@ LOWERED = "red"  # what fell, beside what rose in the colour of data
 SERIES = ("blue", "red", "purple", "teal", "brown", "pink", "ink", "olive")
 
 STYLE = """
-svg text { fill: var(--ink); font-family: system-ui, sans-serif; font-size: 12px; unicode-bidi: isolate }
+svg text { fill: var(--ink); font-family: system-ui, sans-serif; font-size: 12px; \
+unicode-bidi: isolate }
 svg .dim { fill: var(--dim) } svg .bold { font-weight: 600 }
 svg .title { font-size: 15px; font-weight: 600 }
 svg .halo { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round }
@@ -94,7 +96,7 @@ def page_variables(*, is_dark: bool = False) -> str:
 
 
 def _file_style() -> str:
-    """The stylesheet of a picture that stands alone: without variables, which resvg does not know."""
+    """Return the stylesheet of a file: without variables, which resvg does not know."""
 
     def resolve(*, is_dark: bool) -> str:
         colours = {**COLOURS, **GREYS}
@@ -114,7 +116,9 @@ LETTER_WIDTHS = {
     **dict.fromkeys('ftr-–“”"', 0.46),
     **dict.fromkeys("mwMW%@", 0.96),
 }
-USUAL_LETTER, CAPITAL, WIDE_LETTER = 0.62, 0.72, 1.05
+USUAL_WIDTH = 0.62
+CAPITAL_WIDTH = 0.72
+FULL_WIDTH = 1.05  # Chinese, Japanese and Korean letters
 
 
 def text_width(text: str, size: float = FONT_SIZE) -> float:
@@ -124,8 +128,8 @@ def text_width(text: str, size: float = FONT_SIZE) -> float:
 
 def _letter_width(letter: str) -> float:
     if east_asian_width(letter) in "WF":
-        return WIDE_LETTER
-    return LETTER_WIDTHS.get(letter, CAPITAL if letter.isupper() else USUAL_LETTER)
+        return FULL_WIDTH
+    return LETTER_WIDTHS.get(letter, CAPITAL_WIDTH if letter.isupper() else USUAL_WIDTH)
 
 
 def shorten(text: str, width: float) -> str:
@@ -153,7 +157,7 @@ def printable(text: str) -> str:
 
 
 def _element(tag: str, *children: Markup | str, **attributes: str | float | None) -> Markup:
-    """An SVG element; `class_` is the class, and in names of attributes _ stands for -."""
+    """Return an SVG element; in names of attributes _ stands for -, and `class_` is the class."""
     parts = Markup("")
     for name, value in attributes.items():
         if value is None or value == "":
@@ -205,7 +209,7 @@ def _rect(x: float, y: float, width: float, height: float, style: str) -> Markup
 def _arrow(
     x: float, y: float, direction: Literal["left", "right", "down"], style: str = "whisker"
 ) -> Markup:
-    """The tip of an arrow at a place: a mark goes on, beyond the axis."""
+    """Return the tip of an arrow: the mark continues beyond the axis."""
     if direction == "down":
         points = [(x - 4, y - 5), (x, y), (x + 4, y - 5)]
     else:
@@ -215,7 +219,7 @@ def _arrow(
 
 
 def _mark(description: str, parts: Iterable[Markup], *, is_interactive: bool) -> Markup:
-    """A group that says its values: on a page it can be reached by keyboard, too."""
+    """Return a group with a tooltip; if interactive, it can also be reached by keyboard."""
     content = Markup("").join(parts)
     if not description:
         return content
@@ -232,12 +236,12 @@ def _mark(description: str, parts: Iterable[Markup], *, is_interactive: bool) ->
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture of a certain size."""
+    """A picture in SVG, with its size in pixels and a label for people who cannot see it."""
 
     width: float
     height: float
     content: Markup
-    label: str  # what it shows, for people who cannot see it
+    label: str
     is_interactive: bool = False  # its marks can be reached by keyboard
 
     def inline(self) -> Markup:
@@ -259,13 +263,13 @@ class Drawing:
         margin = 14
         width = f"{self.width + 2 * margin:.0f}"
         height = f"{self.height + 2 * margin:.0f}"
-        moved = _element("g", self.content, transform=f"translate({margin} {margin})")
+        content = _element("g", self.content, transform=f"translate({margin} {margin})")
         return str(
             _element(
                 "svg",
                 _element("style", Markup(_file_style())),  # noqa: S704 - ours alone
                 _element("rect", width=width, height=height, class_="paper"),
-                moved,
+                content,
                 xmlns="http://www.w3.org/2000/svg",
                 width=width,
                 height=height,
@@ -322,7 +326,7 @@ def side_by_side(drawings: Sequence[Drawing], gap: float = 28) -> Drawing:
         content += _element("g", drawing.content, transform=f"translate({x:.0f} 0)")
         x += drawing.width + gap
     height = max(drawing.height for drawing in drawings)
-    return Drawing(x - gap, height, content, _joined_label(drawings))
+    return Drawing(x - gap, height, content, _join_labels(drawings))
 
 
 def stack(drawings: Sequence[Drawing], gap: float = 20) -> Drawing:
@@ -333,10 +337,10 @@ def stack(drawings: Sequence[Drawing], gap: float = 20) -> Drawing:
         content += _element("g", drawing.content, transform=f"translate(0 {y:.0f})")
         y += drawing.height + gap
     width = max(drawing.width for drawing in drawings)
-    return Drawing(width, y - gap, content, _joined_label(drawings))
+    return Drawing(width, y - gap, content, _join_labels(drawings))
 
 
-def _joined_label(drawings: Sequence[Drawing]) -> str:
+def _join_labels(drawings: Sequence[Drawing]) -> str:
     return "; ".join(dict.fromkeys(drawing.label for drawing in drawings if drawing.label))
 
 
@@ -410,12 +414,12 @@ def format_percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
-BEYOND_GAP = 44.0  # pixels between the end of an axis and what is beyond it
+BEYOND_GAP = 44.0  # pixels between the end of an axis and infinity; chosen by eye
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Which values have which place; made by `log`, `linear` or `categories`."""
+    """An axis: where each value goes. Made by `log`, `linear` or `categories`."""
 
     low: float
     high: float
@@ -547,7 +551,7 @@ def spread_out(places: Sequence[float], gap: float, height: float) -> list[float
 
 
 def _first_of(group: Sequence[float], gap: float, height: float) -> float:
-    """Where the first of a group goes: the group stays in the middle of its places."""
+    """Return where the first of a group goes: the group keeps the middle of its places."""
     extent = (len(group) - 1) * gap
     return max(min(sum(group) / len(group) - extent / 2, height - extent), 0.0)
 
@@ -556,16 +560,18 @@ def _last_of(group: Sequence[float], gap: float, height: float) -> float:
     return _first_of(group, gap, height) + (len(group) - 1) * gap
 
 
+# Sizes in pixels, chosen by eye.
 LABEL_HEIGHT = 15.0
 HALO = 4.0  # left and right of a label
 LABEL_GAP = 10.0  # between a dot and its label
 DOT_SPACING = 11.0  # dots that would cover each other stand so far apart
+# Where a dot may go that would cover another one, in units of DOT_SPACING, the nearest first.
 DOT_SHIFTS = (0, 1, -1, 2, -2, 3, -3, 4, -4)
 
 
 @dataclass(frozen=True)
 class Box:
-    """What a label or a dot covers."""
+    """The rectangle that a label or a dot covers, in pixels."""
 
     left: float
     right: float
@@ -574,7 +580,7 @@ class Box:
 
     @classmethod
     def around_text(cls, x: float, y: float, text: str) -> "Box":
-        """The box of a text with its halo; it starts at x, and its middle is at y."""
+        """Return the box of a text with its halo; it starts at x, and its middle is at y."""
         half = LABEL_HEIGHT / 2 - 0.1
         return cls(x - HALO, x + text_width(text) + HALO, y - half, y + half)
 
@@ -585,7 +591,7 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """Its height."""
+        """The y coordinate of its middle."""
         return (self.top + self.bottom) / 2
 
 
@@ -610,27 +616,27 @@ def _place_labels(
 
     From top to bottom, so that few lines cross. None if one of them finds no room.
     """
-    taken = [*covered, *(Box(x - 6, x + 6, y - 6, y + 6) for x, y in dots)]
+    occupied = [*covered, *(Box(x - 6, x + 6, y - 6, y + 6) for x, y in dots)]
     boxes: dict[int, Box] = {}
     for index in sorted(range(len(dots)), key=lambda at: (dots[at][1], dots[at][0])):
-        places = _places_beside(names[index], *dots[index], area)
-        free = (box for box in places if not any(box.overlaps(other) for other in taken))
+        places = _label_candidates(names[index], *dots[index], area)
+        free = (box for box in places if not any(box.overlaps(other) for other in occupied))
         box = next(free, None)
         if box is None:
             return None
         boxes[index] = box
-        taken.append(box)
+        occupied.append(box)
     return [boxes[index] for index in range(len(dots))]
 
 
-def _places_beside(name: str, x: float, y: float, area: Box) -> Iterator[Box]:
-    """Places for a name beside its dot, the nearest first."""
+def _label_candidates(name: str, x: float, y: float, area: Box) -> Iterator[Box]:
+    """Yield places for a name beside its dot, the nearest first."""
     width = text_width(name)
     for step in range(int((area.bottom - area.top) / LABEL_HEIGHT) * 4 + 1):
         height = y + (step + 1) // 2 * LABEL_HEIGHT / 2 * (1 if step % 2 else -1)
-        for left in (x + LABEL_GAP, x - LABEL_GAP - width):
-            box = Box.around_text(left, height, name)
-            inside_across = area.left <= left and left + width <= area.right
+        for start in (x + LABEL_GAP, x - LABEL_GAP - width):
+            box = Box.around_text(start, height, name)
+            inside_across = area.left <= start and start + width <= area.right
             inside_down = area.top <= height <= area.bottom - LABEL_HEIGHT / 2
             if inside_across and (inside_down or not step):
                 yield box
@@ -693,7 +699,7 @@ class Series:
     dots: Literal["dot", "ring", "none"] = "dot"
     intervals: Sequence[tuple[float, float]] = ()  # of y, one for each point
     has_band: bool = False  # intervals are drawn as a band instead of as whiskers
-    descriptions: Sequence[str] = ()  # what each point says of itself
+    descriptions: Sequence[str] = ()  # tooltips, one for each point
 
 
 @dataclass(frozen=True)
@@ -707,6 +713,7 @@ class Reference:
 
 
 LabelMode = Literal["ends", "points", "none"]
+MAX_SLANTED_WIDTH = 160.0  # pixels of a name at 30° below the axis; chosen by eye
 
 
 def plot_xy(
@@ -729,8 +736,8 @@ def plot_xy(
         x_axis: The horizontal axis.
         y_axis: The vertical axis; its title stands above it.
         label: What the picture shows, for people who cannot see it.
-        width: Of the whole picture, labels included.
-        height: Of the part between the axes.
+        width: Width of the whole picture, labels included, in pixels.
+        height: Height between the axes, in pixels.
         references: Horizontal lines with names.
         labels: Where the names of the series stand: at the ends of lines, beside points, or
             nowhere (for a legend). Beside points they cover nothing; where they have no room,
@@ -748,27 +755,28 @@ def plot_xy(
         corners = [*plane.points(area_below), (plane.right, plane.bottom)]
         shape = [*corners, (plane.left, plane.bottom)]
         parts.append(_path(shape, f"band {area_below.colour}", "polygon"))
-    for one in series:
-        if one.has_band:
-            parts.append(plane.draw_band(one))
+    for item in series:
+        if item.has_band:
+            parts.append(plane.draw_band(item))
     reference_lines, reference_names, covered = plane.draw_references(references)
     parts += reference_lines
-    for one in series:
-        if one.look != "none":
-            parts += plane.draw_line(one)
+    for item in series:
+        if item.look != "none":
+            parts += plane.draw_line(item)
     dots, places = plane.draw_points(series, is_interactive=is_interactive)
     leaders, names, below = plane.draw_labels(series, labels, places, covered)
     content = Markup("").join([*parts, *reference_names, *leaders, *dots, *names])
     drawing = Drawing(width, plane.full_height, content, label, is_interactive)
     if not below:
         return drawing
-    listed = legend(below, width)
-    return replace(stack([drawing, listed], 8), label=label, is_interactive=is_interactive)
+    return replace(
+        stack([drawing, legend(below, width)], 8), label=label, is_interactive=is_interactive
+    )
 
 
 @dataclass(frozen=True)
 class _Plane:
-    """The place between two axes, in pixels."""
+    """The rectangle between two axes, in pixels: turns values into places, and draws there."""
 
     x_axis: Axis
     y_axis: Axis
@@ -792,14 +800,20 @@ class _Plane:
         left = 10 + max(text_width(text) for text in ticks)
         right = width - 16
         if labels == "ends":
-            right = width - 14 - max(text_width(one.name) + _excess(one, y_axis) for one in series)
+            right = (
+                width
+                - 14
+                - max(text_width(item.name) + _excess_width(item, y_axis) for item in series)
+            )
         top = (22 if y_axis.title else 8) + (6 if y_axis.beyond else 0)
         return cls(x_axis, y_axis, left, right, top, top + height, width)
 
     @property
     def full_height(self) -> float:
         title = 18 if self.x_axis.title else 0
-        return self.bottom + title + (22 if self._is_straight else self._slanted_height)
+        return (
+            self.bottom + title + (22 if self._has_straight_labels else self._slanted_labels_height)
+        )
 
     def x(self, value: float) -> float:
         return self.x_axis.place(value, self.left, self.right)
@@ -808,12 +822,13 @@ class _Plane:
         return self.y_axis.place(value, self.bottom, self.top)
 
     def points(self, series: Series) -> list[Point]:
-        """Where points are; a height outside the axis stays outside, to be cut off."""
-        return [(self.x(x), self._open_y(y)) for x, y in zip(series.x, series.y, strict=True)]
+        """Return where points are; what lies outside the axis stays outside, to be cut off."""
+        return [(self.x(x), self._unclamped_y(y)) for x, y in zip(series.x, series.y, strict=True)]
 
-    def _open_y(self, value: float) -> float:
+    def _unclamped_y(self, value: float) -> float:
         if value == math.inf:
             return self.y(value)
+        # Far enough outside to be cut off, and near enough for SVG.
         part = min(max(self.y_axis.part(value), -50.0), 50.0)
         top = self.top + (BEYOND_GAP if self.y_axis.beyond else 0)
         return self.bottom + part * (top - self.bottom)
@@ -842,25 +857,28 @@ class _Plane:
         return labels + ([(self.right, self.x_axis.beyond)] if self.x_axis.beyond else [])
 
     @property
-    def _are_categories(self) -> bool:
+    def _has_categories(self) -> bool:
         return not self.x_axis.is_log and self.x_axis.low == -0.5
 
     @property
-    def _is_straight(self) -> bool:
-        """Whether names of categories have room side by side."""
-        if not self._are_categories:
+    def _has_straight_labels(self) -> bool:
+        """Whether names of categories have room side by side; if not, they are drawn at 30°."""
+        if not self._has_categories:
             return True
-        room = (self.right - self.left) / len(self.x_axis.ticks)
-        return all(text_width(text) < room - 8 for _, text in self.x_axis.ticks)
+        available = (self.right - self.left) / len(self.x_axis.ticks)
+        return all(text_width(text) < available - 8 for _, text in self.x_axis.ticks)
 
     @property
-    def _slanted_height(self) -> float:
-        longest = max(text_width(shorten(text, 160)) for _, text in self.x_axis.ticks)
+    def _slanted_labels_height(self) -> float:
+        longest = max(text_width(shorten(text, MAX_SLANTED_WIDTH)) for _, text in self.x_axis.ticks)
         return 20 + longest / 2  # sin 30°
 
     def _x_ticks(self) -> list[Markup]:
-        if not self._is_straight:
-            return [self._slanted(x, shorten(text, 160)) for x, text in self._x_labels]
+        if not self._has_straight_labels:
+            return [
+                self._slanted_label(x, shorten(text, MAX_SLANTED_WIDTH))
+                for x, text in self._x_labels
+            ]
         parts = []
         free_from = -math.inf
         for x, text in reversed(self._x_labels):  # what is beyond is never left out
@@ -871,9 +889,9 @@ class _Plane:
             free_from = -(x - half)
         return parts
 
-    def _slanted(self, x: float, text: str) -> Markup:
-        turned = f"translate({x:.1f} {self.bottom + 16:.1f}) rotate(-30)"
-        return _element("text", text, transform=turned, text_anchor="end", class_="dim")
+    def _slanted_label(self, x: float, text: str) -> Markup:
+        transform = f"translate({x:.1f} {self.bottom + 16:.1f}) rotate(-30)"
+        return _element("text", text, transform=transform, text_anchor="end", class_="dim")
 
     # Marks
 
@@ -884,8 +902,8 @@ class _Plane:
         return [_path(piece, style) for piece in pieces if len(piece) > 1]
 
     def draw_band(self, series: Series) -> Markup:
-        lows = [self._open_y(low) for low, _ in series.intervals]
-        highs = [self._open_y(high) for _, high in series.intervals]
+        lows = [self._unclamped_y(low) for low, _ in series.intervals]
+        highs = [self._unclamped_y(high) for _, high in series.intervals]
         xs = [self.x(value) for value in series.x]
         outline = [*zip(xs, highs, strict=True), *reversed(list(zip(xs, lows, strict=True)))]
         inside = _cut_polygon(outline, self.top, self.bottom)
@@ -894,27 +912,29 @@ class _Plane:
     def draw_points(
         self, series: Sequence[Series], *, is_interactive: bool
     ) -> tuple[list[Markup], list[Point]]:
-        """The points of all series, and where each of those that are shown is."""
-        alone = all(one.look == "none" for one in series)
+        """Return the points of all series, and the place of each that lies within the axis."""
+        has_no_lines = all(item.look == "none" for item in series)
         shown = [
-            (one, index)
-            for one in series
-            if one.dots != "none"
-            for index, y in enumerate(one.y)
+            (item, index)
+            for item in series
+            if item.dots != "none"
+            for index, y in enumerate(item.y)
             if self.y_axis.contains(y)
         ]
-        places = [(self.x(one.x[index]), self.y(one.y[index])) for one, index in shown]
-        if alone:
+        places = [(self.x(item.x[index]), self.y(item.y[index])) for item, index in shown]
+        if has_no_lines:
             places = _separate_dots(places)
         parts = []
-        for (one, index), (x, y) in zip(shown, places, strict=True):
+        for (item, index), (x, y) in zip(shown, places, strict=True):
             mark: list[Markup] = []
-            if one.intervals and not one.has_band:
-                mark += self._whisker(x, one.intervals[index], one.colour)
-            mark.append(_dot(x, y, f"{one.dots} {one.colour}", radius=5.5 if alone else 4.0))
+            if item.intervals and not item.has_band:
+                mark += self._whisker(x, item.intervals[index], item.colour)
+            mark.append(
+                _dot(x, y, f"{item.dots} {item.colour}", radius=5.5 if has_no_lines else 4.0)
+            )
             if is_interactive:
                 mark.append(_element("circle", cx=x, cy=y, r=12.0, fill="transparent"))
-            description = one.descriptions[index] if one.descriptions else ""
+            description = item.descriptions[index] if item.descriptions else ""
             parts.append(_mark(description, mark, is_interactive=is_interactive))
         return parts, places
 
@@ -932,7 +952,7 @@ class _Plane:
     def draw_references(
         self, references: Sequence[Reference]
     ) -> tuple[list[Markup], list[Markup], list[Box]]:
-        """Lines across, their names above them, and what both cover."""
+        """Return lines across, their names above them, and the boxes that both cover."""
         ordered = sorted(references, key=lambda reference: self.y(reference.y), reverse=True)
         heights = [self.bottom - self.y(reference.y) + 9 for reference in ordered]
         spread = spread_out(heights, LABEL_HEIGHT, self.bottom - self.top + 12)
@@ -963,12 +983,12 @@ class _Plane:
         places: Sequence[Point],
         covered: Sequence[Box],
     ) -> tuple[list[Markup], list[Markup], list[Key]]:
-        """Lines to names, names, and those that are listed below because they have no room."""
+        """Return lines to names, names, and keys of names that have no room and stand below."""
         if mode == "ends":
             return [], self._labels_at_ends(series), []
         if mode == "none":
             return [], [], []
-        names = [one.name for one in series]
+        names = [item.name for item in series]
         area = Box(self.left - 4, self.width, self.top, self.bottom)
         boxes = _place_labels(names, places, covered, area)
         if boxes is not None:
@@ -980,15 +1000,15 @@ class _Plane:
             leaders,
             labels,
             [
-                Key(f"{number} {one.name}", one.colour, "dot")
-                for number, one in zip(numbers, series, strict=True)
+                Key(f"{number} {item.name}", item.colour, "dot")
+                for number, item in zip(numbers, series, strict=True)
             ],
         )
 
     def _labels_at_ends(self, series: Sequence[Series]) -> list[Markup]:
-        """Each name at the end of its line, moved up or down where two would overlap."""
+        """Return each name at the end of its line, up or down a little where two would overlap."""
         ends = sorted(
-            ((self.bottom - self.y(one.y[-1]), one) for one in series if one.name),
+            ((self.bottom - self.y(item.y[-1]), item) for item in series if item.name),
             key=lambda end: end[0],
         )
         heights = spread_out([height for height, _ in ends], LABEL_HEIGHT, self.bottom - self.top)
@@ -996,10 +1016,10 @@ class _Plane:
             _text(
                 self.right + 10,
                 self.bottom - height + 4,
-                one.name + _excess_text(one, self.y_axis),
-                style=f"label {one.colour}",
+                item.name + _excess_text(item, self.y_axis),
+                style=f"label {item.colour}",
             )
-            for height, (_, one) in zip(heights, ends, strict=True)
+            for height, (_, item) in zip(heights, ends, strict=True)
         ]
 
     def _labels_beside(
@@ -1019,17 +1039,17 @@ class _Plane:
 
 
 def _excess_text(series: Series, axis: Axis) -> str:
-    """What a line says that ends above the axis."""
+    """Return the value of a line that ends above the axis, as the end of its name."""
     last = series.y[-1]
     return "" if last <= axis.high else f" (above: {format_number(last)})"
 
 
-def _excess(series: Series, axis: Axis) -> float:
+def _excess_width(series: Series, axis: Axis) -> float:
     return text_width(_excess_text(series, axis))
 
 
 def _cut_line(points: Sequence[Point], top: float, bottom: float) -> list[list[Point]]:
-    """The pieces of a line between two heights."""
+    """Return the pieces of a line between two heights."""
     pieces: list[list[Point]] = [[]]
     for start, end in pairwise(points):
         inside = _cut_segment(start, end, top, bottom)
@@ -1068,13 +1088,14 @@ def _cut_polygon(points: Sequence[Point], top: float, bottom: float) -> list[Poi
 
 # --- One row a name ---
 
+# In pixels, chosen by eye.
 ROW_HEIGHT = 20.0
 BAR_HEIGHT = 13.0
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar from 0 on, with its value beside it."""
+    """A bar that starts at 0, with a text beside it."""
 
     value: float
     text: str = ""
@@ -1093,11 +1114,11 @@ class Row:
     interval: tuple[float, float] | None = None
     bars: tuple[Bar, ...] = ()
     text: str = ""  # right of dots and interval
-    description: str = ""  # what the row says of itself
+    description: str = ""  # a tooltip
 
     @property
     def height(self) -> float:
-        """In pixels."""
+        """The height that the row needs, in pixels."""
         return ROW_HEIGHT if len(self.bars) < 2 else 8 + (BAR_HEIGHT + 3) * len(self.bars)
 
 
@@ -1116,11 +1137,11 @@ def plot_rows(
 
     Args:
         groups: Rows by heading; a heading that is empty is not drawn.
-        axis: Of the values; without ticks it is not drawn.
+        axis: The axis of the values; without ticks it is not drawn.
         label: What the picture shows, for people who cannot see it.
-        width: Of the whole picture.
-        names_width: Room for names, left of the axis.
-        text_room: Room for texts, right of the axis.
+        width: Width of the whole picture, in pixels.
+        names_width: Room for names left of the axis, in pixels.
+        text_room: Room for texts right of the axis, in pixels.
         reference: A value to compare with, as a dashed line.
         is_interactive: Whether rows can be reached by keyboard.
     """
@@ -1157,7 +1178,7 @@ def plot_rows(
 
 @dataclass(frozen=True)
 class _Column:
-    """The place right of the names, in pixels."""
+    """The part right of the names, in pixels: turns values into places, and draws rows there."""
 
     axis: Axis
     first: float
@@ -1214,13 +1235,13 @@ class _Column:
         return parts
 
     def _draw_value(self, value: float, y: float, style: str) -> list[Markup]:
-        """A dot, or an arrow for 0, which has no place on a logarithmic axis."""
+        """Draw a dot, or an arrow for 0, which has no place on a logarithmic axis."""
         if self.axis.is_log and value <= 0:
             return [_arrow(self.first, y, "left")]
         return [_dot(self.x(value), y, style)]
 
     def _draw_interval(self, row: Row, low: float, high: float, y: float) -> list[Markup]:
-        """A line with a cap at each end, or with an arrow where it goes on."""
+        """Draw a line with a cap at each end, or with an arrow where it continues."""
         start = self.x(low)
         end = self.x(high)
         parts = []

@@ -93,9 +93,9 @@ def test_an_interval_that_leaves_the_axis_and_a_zero_are_arrows():
 def test_colours_of_labels_are_for_labels_alone():
     shown = make_view(KAnonymity(5))
     assert 'class="dot PROVED"' not in render_report([shown])
-    assert 'class="dot blue"' in str(shown.orders[0].moved_drawing)
-    assert 'class="dot NONE"' in str(shown.orders[0].frequent_drawing)
-    assert 'class="dot PROVED"' in str(make_view().orders[0].frequent_drawing)
+    assert 'class="dot blue"' in str(shown.orders[0].changes_drawing)
+    assert 'class="dot NONE"' in str(shown.orders[0].most_frequent_drawing)
+    assert 'class="dot PROVED"' in str(make_view().orders[0].most_frequent_drawing)
 
 
 def test_one_release_has_no_curve_of_utility():

@@ -126,7 +126,7 @@ class OrderCoverage:
 
 @dataclass(frozen=True)
 class DiscoveredNgrams:
-    """What the discovery added."""
+    """The n-grams that the discovery added to the vocabulary, and how much more it covers."""
 
     claim: str
     level: float  # T, the threshold
@@ -517,9 +517,9 @@ def _trigrams(text: str) -> set[str]:
 def _draw_charts(folder: Path, results: DemoResults, population: Population) -> None:
     setting = f"{population.users:,} made-up users, {VOCABULARY_SIZE:,} trigrams, δ = {DELTA:g}"
     shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
-    drawn = {
+    drawings = {
         "comparison": pictures.draw_comparison(results.rows, subtitle=setting),
-        "moved": pictures.draw_moved(
+        "moved": pictures.draw_changed_ngrams(
             [change.mark() for change in results.lifted],
             [change.mark() for change in results.lowered],
             subtitle=shown,
@@ -533,10 +533,10 @@ def _draw_charts(folder: Path, results: DemoResults, population: Population) -> 
         subtitle = (
             f"{len(discovered.ngrams):,} n-grams, {discovered.claim}, T = {discovered.level:.1f}"
         )
-        drawn["found"] = pictures.draw_discoveries(
+        drawings["found"] = pictures.draw_discoveries(
             discovered.ngrams, discovered.level, discovered.deviation, subtitle=subtitle
         )
-    for name, chart in drawn.items():
+    for name, chart in drawings.items():
         charts.save(chart, folder / name)
 
 

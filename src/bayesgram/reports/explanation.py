@@ -43,12 +43,12 @@ NOT_COVERED = (
     ),
     "Other releases about the same people. Their ε and δ add up, or less by a ledger.",
     (
-        "Those who hold the text, and whatever else they show: a score against private data, an exact"
-        " number of users."
+        "Those who hold the text, and whatever else they show: a score against private data, an"
+        " exact number of users."
     ),
     (
-        "A vocabulary or settings that were chosen by looking at the private text. Nobody can see that"
-        " from the release."
+        "A vocabulary or settings that were chosen by looking at the private text. Nobody can see"
+        " that from the release."
     ),
     "The time and memory that the run took.",
 )
@@ -138,8 +138,8 @@ def _explain_delta(delta: float, subject: _Subject) -> str:
         return "δ = 0: this limit has no exception."
     return (
         f"δ = {delta:g}: on top of that factor, the chance of a conclusion may grow by up to"
-        f" {format_chance(delta)}. At worst it is as if, with that format_chance, {subject.everything} were shown,"
-        " and the limit held otherwise."
+        f" {format_chance(delta)}. At worst it is as if, with that chance,"
+        f" {subject.everything} were shown, and the limit held otherwise."
     )
 
 

@@ -196,7 +196,7 @@ def draw_norms(
 
 
 def _format_users(users: float, noise_std: float) -> str:
-    """No more digits than the noise leaves.
+    """Format a noisy number of users with no more digits than the noise leaves.
 
     >>> _format_users(1234.5, 27.0)
     'about 1,230'
@@ -205,17 +205,17 @@ def _format_users(users: float, noise_std: float) -> str:
     return f"about {round(users / step) * step:,.0f}"
 
 
-def draw_known(known: Sequence[AccuracyShare]) -> Drawing:
+def draw_accuracy(shares: Sequence[AccuracyShare]) -> Drawing:
     """Draw two bars a factor: the share of what people write, and of the n-grams (hollow)."""
     rows = [
         Row(
-            f"within a factor of {one.factor:g}",
+            f"within a factor of {share.factor:g}",
             bars=(
-                Bar(one.mass_share, format_percent(one.mass_share)),
-                Bar(one.ngram_share, format_percent(one.ngram_share), is_hollow=True),
+                Bar(share.mass_share, format_percent(share.mass_share)),
+                Bar(share.ngram_share, format_percent(share.ngram_share), is_hollow=True),
             ),
         )
-        for one in known
+        for share in shares
     ]
     label = "How much is known within a factor"
     return plot_rows({"": rows}, Axis.linear(0, 1, ticks=NO_AXIS), label=label, text_room=50)
@@ -260,7 +260,7 @@ PUBLIC_TEXT = "public text alone"
 
 @dataclass(frozen=True)
 class ReleasePoint:
-    """A release on a plane of ε and something else."""
+    """A release in a picture that has ε on its horizontal axis."""
 
     name: str
     epsilon: float | None
@@ -318,7 +318,7 @@ def draw_trade(points: Sequence[ReleasePoint], *, is_share: bool, width: float =
     Args:
         points: Releases that have an ε.
         is_share: Whether the values are shares of what people write; otherwise they are nats.
-        width: In pixels.
+        width: The width of the picture, in pixels.
     """
     ordered = sorted(points, key=lambda point: point.epsilon or 0.0)
     series = [
@@ -346,7 +346,7 @@ def draw_trade(points: Sequence[ReleasePoint], *, is_share: bool, width: float =
 
 @dataclass(frozen=True)
 class ExpectedKl:
-    """The KL that simulated releases have at an ε."""
+    """The KL divergence that simulated releases have at an ε: its mean, and the two ends."""
 
     epsilon: float
     mean: float
@@ -355,7 +355,7 @@ class ExpectedKl:
 
     @property
     def description(self) -> str:
-        """What it says of itself."""
+        """The text of the point, for a tooltip."""
         spread = f", {self.low:.2g} to {self.high:.2g}" if self.low < self.high else ""
         return f"ε = {self.epsilon:.3g}: KL about {self.mean:.2g}{spread}."
 
@@ -368,18 +368,26 @@ def draw_expected_kl(
     height: float = 240,
     is_interactive: bool = False,
 ) -> Drawing:
-    """Draw the expected KL over ε; whiskers span the simulated releases."""
+    """Draw the expected KL over ε; whiskers span the simulated releases.
+
+    Args:
+        expected: The points, by ε.
+        public_kl: KL divergence of public text alone, drawn as a dashed line.
+        width: In pixels.
+        height: In pixels.
+        is_interactive: Whether points show their text when they are pointed at or focused.
+    """
     line = Series(
-        [one.epsilon for one in expected],
-        [one.mean for one in expected],
+        [point.epsilon for point in expected],
+        [point.mean for point in expected],
         colour="PROVED",
-        intervals=[(one.low, one.high) for one in expected],
-        descriptions=[one.description for one in expected],
+        intervals=[(point.low, point.high) for point in expected],
+        descriptions=[point.description for point in expected],
     )
-    levels = [value for one in expected for value in (one.mean, one.low, one.high)]
+    levels = [value for point in expected for value in (point.mean, point.low, point.high)]
     return plot_xy(
         [line],
-        Axis.log([one.epsilon for one in expected], "ε: more is less private"),
+        Axis.log([point.epsilon for point in expected], "ε: more is less private"),
         Axis.log([*levels, public_kl], "expected KL, lower is better"),
         label="Expected KL against ε",
         width=width,
@@ -418,8 +426,9 @@ def draw_attack_curves(curves: Sequence[Series], forbidden: Series | None = None
 
 # --- Files: what changed ---
 
-MOST_CHANGES = 30  # rows of a picture
-MOST_LINES = 8  # n-grams that have a line over several releases
+# How much fits into a picture; chosen by eye.
+MAX_CHANGES = 30  # rows
+MAX_LINES = 8  # n-grams that have a line over several releases; no more than `charts.SERIES`
 RATIO = "times as often (95% interval)"
 SHARE = "share of what people write, with two standard deviations"
 SMALLEST_SHARE = 1e-12  # stands for a share of 0, which has no place on the axis
@@ -427,7 +436,7 @@ SMALLEST_SHARE = 1e-12  # stands for a share of 0, which has no place on the axi
 
 def draw_changes(comparison: Comparison) -> Drawing:
     """Draw the surest changes: ratios, and over more than two releases a line an n-gram."""
-    panels = [_draw_ratios(comparison.changes[:MOST_CHANGES])]
+    panels = [_draw_ratios(comparison.changes[:MAX_CHANGES])]
     if len(comparison.names) > 2 and comparison.changes:
         panels.insert(0, _draw_shares(comparison))
     if len(comparison.names) == 2:
@@ -439,7 +448,7 @@ def draw_changes(comparison: Comparison) -> Drawing:
 
 
 def _draw_ratios(changes: Sequence[Change]) -> Drawing:
-    """A row an n-gram: the ratio, and where 95% of its posterior lie."""
+    """Draw a row for each n-gram: its ratio, and where 95% of the posterior lie."""
     rows = [
         Row(
             change.ngram,
@@ -456,12 +465,13 @@ def _draw_ratios(changes: Sequence[Change]) -> Drawing:
 
 
 def _draw_shares(comparison: Comparison) -> Drawing:
-    """A line for each of the surest changes, over the releases as they were given."""
+    """Draw a line for each of the surest changes, over the releases in their order."""
     names = comparison.names
     series = []
-    for nth, row in enumerate(comparison.changed_rows[:MOST_LINES].tolist()):
+    for nth, row in enumerate(comparison.changed_rows[:MAX_LINES].tolist()):
         shares = [max(float(share), SMALLEST_SHARE) for share in comparison.shares[:, row]]
-        stds = [float(std) if std == std else 0.0 for std in comparison.probability_std[:, row]]  # noqa: PLR0124 - nan
+        row_std = comparison.probability_std[:, row]
+        stds = [0.0 if math.isnan(std) else float(std) for std in row_std]
         intervals = [
             (share - 2 * std, share + 2 * std) for share, std in zip(shares, stds, strict=True)
         ]
@@ -478,9 +488,9 @@ def _draw_shares(comparison: Comparison) -> Drawing:
                 ],
             )
         )
-    values = [share for one in series for share in one.y]
-    # Whiskers that go on far below the smallest share end in an arrow instead of stretching the axis.
-    ends = [end for one in series for end in zip(*one.intervals, strict=True)]
+    values = [share for line in series for share in line.y]
+    # Whiskers that reach far below the smallest share end in an arrow, and do not stretch the axis.
+    ends = [end for line in series for end in zip(*line.intervals, strict=True)]
     flat = [value for end in ends for value in end]
     axis = Axis.log(
         [*values, *(max(value, min(values) / 4) for value in flat)],
@@ -490,13 +500,13 @@ def _draw_shares(comparison: Comparison) -> Drawing:
     )
     width = 480.0
     plane = plot_xy(series, Axis.categories(names), axis, label=SHARE, width=width, height=320)
-    keys = [Key(one.name, one.colour) for one in series]
+    keys = [Key(line.name, line.colour) for line in series]
     return replace(stack([plane, legend(keys, width)], 10), label=SHARE)
 
 
 # --- Files: results of a demo, of discoveries and of plans ---
 
-MOST_DISCOVERED = 15  # n-grams of an order
+MAX_DISCOVERED = 15  # n-grams of an order in a picture; chosen by eye
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
 
 
@@ -534,7 +544,7 @@ def draw_comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Drawing
 
 
 def _format_kl(value: float) -> str:
-    """A label.
+    """Format a KL divergence as the text beside its mark.
 
     >>> _format_kl(0.12345), _format_kl(76.5), _format_kl(math.inf)
     ('0.123', '76', '∞')
@@ -561,7 +571,7 @@ def draw_sources_file(
     return add_title(drawing, "Which public text people write like", [subtitle])
 
 
-def draw_moved(
+def draw_changed_ngrams(
     lifted: Sequence[NgramMark], lowered: Sequence[NgramMark], *, subtitle: str
 ) -> Drawing:
     """Draw n-grams from their public to their released probability."""
@@ -589,13 +599,13 @@ def draw_discoveries(
     Args:
         ngrams: N-gram, order and noisy weight, heaviest first.
         threshold: T, the weight that all of them exceed.
-        noise_std: Of a weight.
+        noise_std: Standard deviation of the noise of a weight.
         subtitle: What was searched.
     """
     groups: dict[str, list[Row]] = {}
     for order in sorted({order for _, order, _ in ngrams}):
         of_order = [row for row in ngrams if row[1] == order]
-        shown = of_order[:MOST_DISCOVERED]
+        shown = of_order[:MAX_DISCOVERED]
         groups[f"order {order}: {len(shown)} of {len(of_order):,}"] = [
             Row(
                 ngram,
@@ -626,8 +636,8 @@ def draw_plan(plan: Plan) -> Drawing:
     expected = [ExpectedKl(row.epsilon, row.kl, row.kl_low, row.kl_high) for row in plan.rows]
     kl = draw_expected_kl(expected, plan.rows[0].public_kl, width=width, height=180)
     epsilons = [row.epsilon for row in plan.rows]
-    known = plot_xy(
-        [Series(epsilons, [row.known for row in plan.rows], colour="PROVED")],
+    known_share = plot_xy(
+        [Series(epsilons, [row.known_share for row in plan.rows], colour="PROVED")],
         Axis.log(epsilons, "ε: more is less private"),
         Axis.linear(0, 1, "known within a factor of 2", format_tick=format_percent),
         label="Share that is known within a factor of 2",
@@ -635,7 +645,7 @@ def draw_plan(plan: Plan) -> Drawing:
         height=180,
     )
     notes = [
-        f"{plan.assumed.users:,.0f} made-up users",
+        f"{plan.assumptions.users:,.0f} made-up users",
         "Assumptions, not people: nothing private was read",
     ]
-    return add_title(stack([kl, known]), "What to expect of a release (simulated)", notes)
+    return add_title(stack([kl, known_share]), "What to expect of a release (simulated)", notes)

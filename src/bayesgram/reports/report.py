@@ -93,12 +93,12 @@ def render_report(
 
 
 def _format_weight(value: float) -> str:
-    """One digit after the point: noise takes the others."""
+    """Format with one digit after the point: noise hides the others."""
     return f"{value:,.1f}"
 
 
 def _format_probability(value: float) -> str:
-    """Three digits.
+    """Format with three digits.
 
     >>> _format_probability(0.00012345), _format_probability(0.0)
     ('1.23e-04', '0')
@@ -111,7 +111,10 @@ def _format_probability(value: float) -> str:
 
 @dataclass(frozen=True)
 class Score:
-    """How far a release is from private text, for one order. Private."""
+    """How far a release is from private text, for one order.
+
+    Private: it is computed from private data. A KL of None is infinite.
+    """
 
     release: str
     mechanism: str
@@ -119,12 +122,12 @@ class Score:
     epsilon: float | None
     delta: float | None
     order: int
-    kl: float | None  # None: infinite
+    kl: float | None
 
 
 @dataclass(frozen=True)
 class AuditSummary:
-    """What an audit found. Private."""
+    """What the report shows of an audit. Private: it is computed from private data."""
 
     name: str
     mechanism: str
@@ -132,13 +135,13 @@ class AuditSummary:
     epsilon: float | None
     delta: float | None
     verdict: str
-    caught: bool
+    refutes_claim: bool
     findings: list[dict[str, Any]]
     curves: list[Series]  # trade-offs of the strongest attacks, and what the claim allows
 
     @property
-    def about(self) -> str:
-        """What was attacked."""
+    def attacked_sentence(self) -> str:
+        """The mechanism that was attacked, and its claim."""
         claim = "no ε" if self.epsilon is None else f"ε = {self.epsilon:g}, δ = {self.delta or 0:g}"
         return f"{self.mechanism}, {claim} ({self.guarantee})"
 
@@ -164,15 +167,15 @@ class PrivatePart:
     @property
     def has_no_epsilon(self) -> bool:
         """Whether a release claims no ε."""
-        return any(score.epsilon is None for score in self._of_longest)
+        return any(score.epsilon is None for score in self._longest_scores)
 
     @property
-    def perfect(self) -> list[str]:
+    def names_with_zero_kl(self) -> list[str]:
         """Releases that are not drawn, because their KL is 0, which has no logarithm."""
-        return [printable(score.release) for score in self._of_longest if score.kl == 0]
+        return [printable(score.release) for score in self._longest_scores if score.kl == 0]
 
     @property
-    def _of_longest(self) -> list[Score]:
+    def _longest_scores(self) -> list[Score]:
         """Scores of the longest n-grams."""
         longest = max((score.order for score in self.scores), default=0)
         return [score for score in self.scores if score.order == longest]
@@ -180,15 +183,15 @@ class PrivatePart:
     @property
     def drawing(self) -> Markup | None:
         """KL against ε of the longest n-grams, where there are several releases."""
-        drawn = [score for score in self._of_longest if score.kl != 0]
+        positive = [score for score in self._longest_scores if score.kl != 0]
         points = [
             ReleasePoint(
                 printable(score.release), score.epsilon, score.kl or math.inf, score.guarantee
             )
-            for score in drawn
+            for score in positive
             if score.epsilon != 0
         ]
         if len(points) < 2:
             return None
-        public_kl = next((score.kl for score in drawn if score.epsilon == 0), None)
+        public_kl = next((score.kl for score in positive if score.epsilon == 0), None)
         return draw_utility(points, public_kl).inline()

@@ -35,10 +35,12 @@ from bayesgram.reports.pictures import NgramMark, WeightBand, weight_bands
 from bayesgram.text.ngrams import distinct_orders
 
 SMALLEST_PROBABILITY = np.finfo(np.float64).tiny  # stands for 0, which has no logarithm
-MOST_MOVED = 12  # rows of the tables of n-grams lifted and lowered
-MOST_FREQUENT = 15  # rows of the table of frequent n-grams, and of pictures
-MOST_DISCOVERED = 40  # rows of tables of discovered n-grams
-MOST_CHANGED = 15  # rows of the tables of what rose and fell
+
+# Rows of tables and pictures; chosen by eye.
+MAX_CHANGED_NGRAMS = 12  # n-grams lifted most, and as many lowered most
+MAX_FREQUENT = 15  # the most frequent n-grams, and rows of pictures
+MAX_DISCOVERED = 40  # discovered n-grams
+MAX_CHANGES = 15  # what rose between releases, and as many that fell
 
 
 # --- What a release says that public text did not ---
@@ -78,7 +80,7 @@ def largest_changes(
     lifted = np.argsort(-new * log_ratio, kind="stable")
     lowered = np.argsort(old * log_ratio, kind="stable")
 
-    def first(places: Integers) -> list[ProbabilityChange]:
+    def to_changes(places: Integers) -> list[ProbabilityChange]:
         return [
             ProbabilityChange(
                 release.ngrams[row].as_py(),
@@ -89,7 +91,7 @@ def largest_changes(
             for row in rows[places[:how_many]].tolist()
         ]
 
-    return first(lifted[log_ratio[lifted] > 0]), first(lowered[log_ratio[lowered] < 0])
+    return to_changes(lifted[log_ratio[lifted] > 0]), to_changes(lowered[log_ratio[lowered] < 0])
 
 
 # --- Comparisons ---
@@ -103,7 +105,7 @@ class ChangesView:
 
     @property
     def title(self) -> str:
-        """Between which releases."""
+        """Which releases are compared, as the end of a heading."""
         names = self.comparison.names
         if len(names) == 2:
             return f"from {printable(names[0])} to {printable(names[1])}"
@@ -117,11 +119,11 @@ class ChangesView:
             names = (self.comparison.names[at] for at in (change.first, change.second))
             row = (change, printable(change.ngram), " → ".join(map(printable, names)))
             tables["Rose" if change.z >= 0 else "Fell"].append(row)
-        return {title: rows[:MOST_CHANGED] for title, rows in tables.items()}
+        return {title: rows[:MAX_CHANGES] for title, rows in tables.items()}
 
     @property
     def notes(self) -> list[str]:
-        """What must be said of the releases."""
+        """What a reader must know about the releases that are compared."""
         return [printable(note) for note in self.comparison.notes]
 
 
@@ -130,7 +132,7 @@ class ChangesView:
 
 @dataclass(frozen=True)
 class NgramRow:
-    """An n-gram in a table."""
+    """A row of a table: an n-gram with its public and its released probability."""
 
     ngram: str
     before: float | None  # in public text
@@ -139,7 +141,7 @@ class NgramRow:
     discovered: bool = False  # not in public text
 
     @property
-    def clear(self) -> bool | None:
+    def is_clear(self) -> bool | None:
         """Whether public text's number lies outside the interval; None if that is not known."""
         if self.interval is None or self.before is None:
             return None
@@ -161,50 +163,50 @@ class OrderView:
 
     @property
     def size(self) -> int:
-        """How many n-grams there are."""
+        """Number of n-grams of this order."""
         return int(self.among.sum())
 
     @cached_property
-    def moved(self) -> tuple[list[NgramRow], list[NgramRow]] | None:
+    def largest_changes(self) -> tuple[list[NgramRow], list[NgramRow]] | None:
         """The n-grams lifted and lowered most, where public text is known."""
         if self.public is None:
             return None
         lifted, lowered = largest_changes(
-            self.release, self.public, how_many=MOST_MOVED, among=self.among
+            self.release, self.public, how_many=MAX_CHANGED_NGRAMS, among=self.among
         )
         return [self._row(item.row) for item in lifted], [self._row(item.row) for item in lowered]
 
     @cached_property
-    def frequent(self) -> list[NgramRow]:
-        """The most probable n-grams."""
+    def most_frequent(self) -> list[NgramRow]:
+        """The most probable n-grams of the release, the most probable first."""
         rows = np.flatnonzero(self.among)
-        best = np.argsort(-self.release.probabilities[rows], kind="stable")[:MOST_FREQUENT]
+        best = np.argsort(-self.release.probabilities[rows], kind="stable")[:MAX_FREQUENT]
         return [self._row(row) for row in rows[best].tolist()]
 
     @cached_property
-    def known(self) -> list[AccuracyShare]:
-        """How many n-grams are known within a factor."""
+    def accuracy_shares(self) -> list[AccuracyShare]:
+        """The shares of n-grams, and of what people write, that are known within each factor."""
         return accuracy_shares(self.release, self.among)
 
     @property
-    def moved_drawing(self) -> Markup:
+    def changes_drawing(self) -> Markup:
         """The n-grams lifted (blue) and lowered (red) most."""
-        lifted, lowered = self.moved or ([], [])
+        lifted, lowered = self.largest_changes or ([], [])
         marks = [row.mark(DATA) for row in lifted] + [row.mark(LOWERED) for row in lowered]
         label = "Public and released probability of the n-grams that moved most"
         return pictures.draw_probabilities(label, marks).inline()
 
     @property
-    def frequent_drawing(self) -> Markup:
+    def most_frequent_drawing(self) -> Markup:
         """The most probable n-grams, with intervals where they are known."""
-        marks = [row.mark(self.release.card.guarantee.name) for row in self.frequent]
+        marks = [row.mark(self.release.card.guarantee.name) for row in self.most_frequent]
         label = "Released probability of the most frequent n-grams, with its interval"
         return pictures.draw_probabilities(label, marks).inline()
 
     @property
-    def known_drawing(self) -> Markup:
-        """Shares that are known within a factor."""
-        return pictures.draw_known(self.known).inline()
+    def accuracy_drawing(self) -> Markup:
+        """The shares that are known within each factor."""
+        return pictures.draw_accuracy(self.accuracy_shares).inline()
 
     def _row(self, row: int) -> NgramRow:
         return NgramRow(
@@ -235,7 +237,7 @@ class CardView:
 
     @property
     def card(self) -> Card:
-        """The card."""
+        """The card that everything is read from; subclasses have it."""
         raise NotImplementedError
 
     @property
@@ -250,13 +252,13 @@ class CardView:
 
     @property
     def factor(self) -> str:
-        """e^ε, where it is a limit."""
+        """e^ε rounded up where it is proved, a dash otherwise."""
         is_limit = self.card.guarantee.name == "PROVED" and self.card.epsilon is not None
         return format_odds_factor(self.card.epsilon or 0.0) if is_limit else "–"
 
     @property
     def meaning(self) -> list[str]:
-        """ε and δ in words."""
+        """What ε and δ mean, in plain sentences."""
         return explain_epsilon(self.card)
 
     @property
@@ -313,7 +315,7 @@ class DiscoveryView(CardView):
             DiscoveredRow(printable(ngram), order, weight, (weight - reach, weight + reach))
             for ngram, order, weight in columns
         ]
-        return rows[:MOST_DISCOVERED]
+        return rows[:MAX_DISCOVERED]
 
     @property
     def bands(self) -> dict[int, list[WeightBand]]:
@@ -329,8 +331,8 @@ class DiscoveryView(CardView):
         return pictures.draw_weight_bands(self.bands).inline()
 
     @property
-    def drawing(self) -> Markup:
-        """The heaviest with their intervals, and T."""
+    def weights_drawing(self) -> Markup:
+        """The heaviest n-grams with their intervals, and the threshold T."""
         marks = _discovered_marks(self.heaviest, self.card)
         label = "Noisy weight of the heaviest, with its interval"
         return pictures.draw_weights(label, marks, self.level).inline()
@@ -338,11 +340,17 @@ class DiscoveryView(CardView):
 
 @dataclass(frozen=True, eq=False)
 class ReleaseView(CardView):
-    """A release."""
+    """A release as the report and the page show it.
+
+    Attributes:
+        name: Its name, as it was given.
+        release: The release.
+        public: Probabilities in public text by row of the release, if the vocabulary was given.
+    """
 
     name: str
     release: Release
-    public: Floats | None = None  # π, where the vocabulary was given
+    public: Floats | None = None
 
     @property
     def card(self) -> Card:
@@ -356,7 +364,7 @@ class ReleaseView(CardView):
         if release.discovered_mask is None:
             return []
         rows = np.flatnonzero(release.discovered_mask)
-        best = np.argsort(-release.probabilities[rows], kind="stable")[:MOST_DISCOVERED]
+        best = np.argsort(-release.probabilities[rows], kind="stable")[:MAX_DISCOVERED]
         orders = release.orders
         return [
             DiscoveredRow(
@@ -387,7 +395,8 @@ class ReleaseView(CardView):
     @property
     def known_mass(self) -> str:
         """Of what people write in the longest n-grams, how much is known within a factor of 2."""
-        masses = [known.mass_share for known in self.orders[-1].known if known.factor == 2]
+        shares = self.orders[-1].accuracy_shares
+        masses = [share.mass_share for share in shares if share.factor == 2]
         return format_percent(masses[0]) if masses else "–"
 
     @cached_property
@@ -419,7 +428,7 @@ class ReleaseView(CardView):
 def _discovered_marks(rows: Sequence[DiscoveredRow], card: Card) -> list[NgramMark]:
     return [
         NgramMark(row.ngram, row.value, None, row.interval, card.guarantee.name)
-        for row in rows[:MOST_FREQUENT]
+        for row in rows[:MAX_FREQUENT]
     ]
 
 
@@ -431,10 +440,10 @@ class ClippingView:
 
     @property
     def sentence(self) -> str:
-        """How many users were clipped, or why nobody knows."""
+        """How many users were clipped, or why that is unknown."""
         bins = norm_histogram(self.card.details)
         if not bins:
-            return self._why_unknown
+            return self._unknown_sentence
         users = sum(max(norm_bin.users, 0.0) for norm_bin in bins)
         clipped = sum(max(norm_bin.users, 0.0) for norm_bin in bins if norm_bin.clipped)
         limit = self.card.details["clip_norm_used"]
@@ -446,7 +455,7 @@ class ClippingView:
         )
 
     @property
-    def _why_unknown(self) -> str:
+    def _unknown_sentence(self) -> str:
         if "norm_edges" in self.card.details:
             return "Noise hides how much users write: there are too few of them for this ε."
         settings = self.card.settings
@@ -469,7 +478,7 @@ class ClippingView:
 
     @property
     def drawing(self) -> Markup | None:
-        """Users by norm."""
+        """The number of users by the norm of their counts; None where it was not measured."""
         bins = norm_histogram(self.card.details)
         return pictures.draw_norms(bins, self.noise_std).inline() if bins else None
 
@@ -478,7 +487,7 @@ class ClippingView:
 
 
 def _format_settings(values: dict[str, Any]) -> dict[str, str]:
-    """Settings and details that fit in a line; histograms and weights are drawn instead."""
+    """Format settings and details that fit in a line; histograms and weights are drawn instead."""
     return {
         name.replace("_", " "): format_setting(value)
         for name, value in values.items()
@@ -487,9 +496,9 @@ def _format_settings(values: dict[str, Any]) -> dict[str, str]:
 
 
 def format_setting(value: object) -> str:
-    """Write a setting or a detail as a person reads it."""
+    """Format a setting or a detail as a person reads it."""
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {format_setting(each)}" for name, each in value.items())
+        return ", ".join(f"{name}: {format_setting(part)}" for name, part in value.items())
     if value is None:
         return "–"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
