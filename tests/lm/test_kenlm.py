@@ -42,7 +42,7 @@ def judge(model, path, sentences):
             [score for score, _, _ in theirs], abs=1e-5
         )
         assert [each.order for each in ours] == [order for _, order, _ in theirs]
-        assert [not each.known for each in ours] == [unknown for _, _, unknown in theirs]
+        assert [not each.is_known for each in ours] == [unknown for _, _, unknown in theirs]
         total = judged.score(text)
         assert model.score(sentence) == pytest.approx(
             total, abs=1e-5 + len(theirs) * abs(total) * 2**-24

@@ -70,7 +70,7 @@ class Random(CausalScorer):
     def _read_prefixes(self, context, _cache, nodes):
         for node in nodes:
             likely = random_row(self.tokenizer, [*context, *node.pieces])
-            yield likely @ self._roles.columns[:, 0], likely[node.fan.pieces]
+            yield likely @ self._roles.columns[:, 0], likely[node.child_arrays.pieces]
 
 
 def random_row(tokenizer, sequence):

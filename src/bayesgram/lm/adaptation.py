@@ -52,7 +52,7 @@ DEFAULT_STRENGTH = 0.85
 DEFAULT_SHARE = 0.3
 MAX_STRENGTH = 2.0
 MIN_RATIO = 1e-4  # of θ/π: a θ of 0 is noise, and has no logarithm; not measured
-TUNED_STRENGTHS = np.linspace(0.0, 1.5, 31)  # that `tune_adaptation` tries
+TUNED_STRENGTHS = np.linspace(0.0, 1.5, 31)  # β that `tune_adaptation` tries; chosen by hand
 
 
 class PublicTable(VocabularyIdentity, Protocol):
@@ -60,7 +60,7 @@ class PublicTable(VocabularyIdentity, Protocol):
 
     @property
     def ngrams(self) -> pa.LargeStringArray:
-        """Tokens joined by one space."""
+        """The n-grams, tokens joined by one space."""
 
     @property
     def prior(self) -> Floats:
@@ -68,12 +68,17 @@ class PublicTable(VocabularyIdentity, Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """How text is cut."""
+        """The tokenizer that cut the text."""
 
 
 @dataclass(frozen=True, eq=False)
 class WordLifts:
-    """The single words of a release, with θ and π of each."""
+    """The single words of a release, with θ and π of each.
+
+    >>> lifts = WordLifts(["red", "blue"], np.array([0.2, 0.8]), np.array([0.4, 0.6]))
+    >>> lifts.for_words(["blue", "green"]).round(2).tolist()
+    [0.29, 0.0]
+    """
 
     words: list[str]
     released: Floats  # θ
@@ -116,7 +121,17 @@ class WordLifts:
 
 @dataclass(frozen=True, eq=False)
 class AdaptedModel:
-    """A scorer adapted by a release, made by `adapt`; itself a scorer."""
+    """A scorer adapted by a release, made by `adapt`; itself a scorer.
+
+    >>> class Uniform:
+    ...     words = ["red", "blue"]
+    ...     def log_probabilities(self, contexts):
+    ...         return np.full((len(contexts), 2), np.log(1 / 2))
+    >>> lifts = np.log([0.5, 1.5])
+    >>> adapted = AdaptedModel(Uniform(), lifts, Tokenizer(), None, strength=1.0, share=0.0)
+    >>> [(word, round(p, 2)) for word, p in adapted.predict("the")]
+    [('blue', 0.75), ('red', 0.25)]
+    """
 
     scorer: Scorer
     lifts: Floats  # of the scorer's words
@@ -133,7 +148,7 @@ class AdaptedModel:
 
     @property
     def words(self) -> Sequence[str]:
-        """The words of the scorer."""
+        """The words that the scorer predicts."""
         return self.scorer.words
 
     def log_probabilities(self, contexts: Sequence[Context]) -> Floats:
@@ -242,6 +257,15 @@ def tune_adaptation(adapted: AdaptedModel, texts: str | Iterable[str]) -> Adapte
         texts: Public texts, like what people write: on text like that which the scorer learnt from,
             there is nothing to adapt to, and β = 0 comes out. Never give private text: what comes
             out would tell of it.
+
+    >>> class Uniform:
+    ...     words = ["red", "blue"]
+    ...     def log_probabilities(self, contexts):
+    ...         return np.full((len(contexts), 2), np.log(1 / 2))
+    >>> lifts = np.log([0.5, 1.5])
+    >>> adapted = AdaptedModel(Uniform(), lifts, Tokenizer(), None, strength=0.5, share=0.0)
+    >>> tune_adaptation(adapted, "blue blue blue red").strength
+    1.0
     """
     factors = np.exp(np.outer(adapted.lifts, TUNED_STRENGTHS))
     lifted = []
@@ -292,9 +316,8 @@ class _NgramMixin:
     """q: the released n-gram model over the scorer's words; see the module."""
 
     scorer: ModelScorer
-    model_index: (
-        Integers  # the model's index of each of the scorer's words; −1 if it lacks it, or <unk>
-    )
+    # The model's index of each of the scorer's words; −1 if the model lacks it, and for <unk>.
+    model_index: Integers
     model_only: Integers  # the model's indices of words that the scorer lacks
     model_unknown: int  # <unk> of the model
     unknown: int | None  # <unk> of the scorer

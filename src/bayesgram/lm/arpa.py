@@ -43,6 +43,13 @@ def write_arpa(model: LanguageModel, path: str | Path, *, force: bool = False) -
         model: The model.
         path: The file; a name that ends with .gz is compressed.
         force: Whether a file that is there already is replaced.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> model = LanguageModel.from_counts(pa.array(["red fish", "fish swim"]), [4, 3])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_arpa(model, Path(folder) / "model.arpa")
+    ...     (Path(folder) / "model.arpa").read_text().splitlines()[1:3]
+    ['ngram 1=6', 'ngram 2=2']
     """
     trie = model.trie
     words = pa.array(trie.words.to_list(), pa.large_binary())
@@ -111,6 +118,13 @@ def read_arpa(
     Raises:
         UsageError: If the file is no ARPA file.
         BayesgramError: If it can't be read, or is no model; the message says the line.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> model = LanguageModel.from_counts(pa.array(["red fish", "fish swim"]), [4, 3])
+    >>> with TemporaryDirectory() as folder:
+    ...     write_arpa(model, Path(folder) / "model.arpa.gz")
+    ...     read_arpa(Path(folder) / "model.arpa.gz").predict("red", 1)[0].word
+    'fish'
     """
     reader = _ArpaReader(str(path), _read_content(Path(path)))
     sizes = reader.read_header()

@@ -96,18 +96,20 @@ def estimate(
             ".",
         )
     levels = _add_lower_orders(measured, len(words))
-    lost = [
-        _lost_per_ngram(level, is_measured=order in measured or order == 0)
+    missed_counts = [
+        _estimate_missed_count(level, is_measured=order in measured or order == 0)
         for order, level in enumerate(levels)
     ]
     if max_ngrams is not None and max_ngrams < sum(len(level.rows) for level in levels):
         # Judged by a model whose lower orders count everything.
-        masks = select_ngrams(_build_model(levels, words, lost, discount=False), max_ngrams)
+        masks = select_ngrams(
+            _build_model(levels, words, missed_counts, discount=False), max_ngrams
+        )
         levels = [
             ExpectedCounts(level.rows[mask], level.expected[mask])
             for level, mask in zip(levels, masks, strict=False)
         ]
-    return _build_model(levels, words, lost)
+    return _build_model(levels, words, missed_counts)
 
 
 # --- Reading the table ---
@@ -180,37 +182,42 @@ def _add_lower_orders(measured: dict[int, ExpectedCounts], word_count: int) -> l
 # --- Probabilities ---
 
 
-def _lost_per_ngram(level: ExpectedCounts, *, is_measured: bool) -> float:
-    """Return κτ of an order; `is_measured` says whether the order below was measured."""
+def _estimate_missed_count(level: ExpectedCounts, *, is_measured: bool) -> float:
+    """Return κτ of an order: what the table misses for each n-gram that it has.
+
+    Args:
+        level: The n-grams of the order.
+        is_measured: Whether the order below was measured.
+    """
     tau = float(np.sqrt(level.expected[level.expected > 0]).mean() ** 2)
     return (KAPPA_MEASURED if is_measured else KAPPA) * tau
 
 
 def _build_model(
-    levels: list[ExpectedCounts], words: Words, lost: list[float], *, discount: bool = True
+    levels: list[ExpectedCounts], words: Words, missed_counts: list[float], *, discount: bool = True
 ) -> Trie:
     """Build the backoff model of expected counts.
 
     Args:
         levels: All orders, from 1.
         words: The words.
-        lost: κτ of each order.
+        missed_counts: κτ of each order: how much the table misses for each n-gram that it has.
         discount: Whether lower orders count only what longer n-grams do not explain; else R = E.
     """
     index = NgramIndex([level.rows for level in levels], len(words))
     counts = [level.expected for level in levels]
     if discount:
         counts[:-1] = [
-            _unexplained_counts(index, levels[at], levels[at + 1], lost[at + 1])
+            _unexplained_counts(index, levels[at], levels[at + 1], missed_counts[at + 1])
             for at in range(len(levels) - 1)
         ]
-    probabilities = [_word_probabilities(counts[0], lost[0], find_special(words))]
+    probabilities = [_word_probabilities(counts[0], missed_counts[0], find_special(words))]
     backoffs = []
     for at in range(1, len(levels)):
         contexts = levels[at - 1]
         level = levels[at]
         parents, suffixes = index.find_links(level.rows)
-        leftover = _leftover_counts(contexts.expected, level.expected, parents, lost[at])
+        leftover = _leftover_counts(contexts.expected, level.expected, parents, missed_counts[at])
         probability = _conditional_probabilities(counts[at], leftover, parents)
         lower = probabilities[-1][suffixes]
         backoffs.append(backoff_weights(probability, lower, parents, leftover.size))
@@ -224,34 +231,34 @@ def _build_model(
 
 
 def _unexplained_counts(
-    index: NgramIndex, level: ExpectedCounts, longer: ExpectedCounts, lost: float
+    index: NgramIndex, level: ExpectedCounts, longer: ExpectedCounts, missed_count: float
 ) -> Floats:
     """Return R(g) = min(E(g), E(g) − Σ_x E(xg) + κ τ T←(g))."""
     suffixes = index.find_links(longer.rows)[1]
     size = level.expected.size
     explained = np.bincount(suffixes, longer.expected, size)
-    missing = lost * np.bincount(suffixes, minlength=size)
+    missing = missed_count * np.bincount(suffixes, minlength=size)
     remaining = np.maximum(level.expected - explained, 0) + missing
     unexplained: Floats = np.minimum(level.expected, remaining)
     return unexplained
 
 
 def _leftover_counts(
-    context_counts: Floats, expected: Floats, parents: Integers, lost: float
+    context_counts: Floats, expected: Floats, parents: Integers, missed_count: float
 ) -> Floats:
     """Return L(h) = max(E(h) − Σ_w E(hw), κ τ T→(h))."""
     listed = np.bincount(parents, expected, context_counts.size)
-    missing = lost * np.bincount(parents, minlength=context_counts.size)
+    missing = missed_count * np.bincount(parents, minlength=context_counts.size)
     leftover: Floats = np.maximum(context_counts - listed, missing)
     return leftover
 
 
-def _word_probabilities(unexplained: Floats, lost: float, special: SpecialWords) -> Floats:
+def _word_probabilities(unexplained: Floats, missed_count: float, special: SpecialWords) -> Floats:
     """Return p(w) of every word: the leftover goes to <unk>, and <s> is never predicted."""
     counts = unexplained.copy()
     counts[special.start] = 0.0
     counts[special.unknown] = max(
-        lost * np.count_nonzero(counts), MIN_LEFTOVER_SHARE * counts.sum()
+        missed_count * np.count_nonzero(counts), MIN_LEFTOVER_SHARE * counts.sum()
     )
     probabilities: Floats = counts / counts.sum()
     if counts[special.end] == 0:

@@ -27,7 +27,7 @@ from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import END, START
 
 PER_MILLION = 1e6
-JSONL_BATCH_ROWS = 1 << 14
+JSONL_BATCH_ROWS = 1 << 14  # rows that are Python objects at a time; not measured
 MAX_BIAS_WORDS = 2**31 - 1
 
 

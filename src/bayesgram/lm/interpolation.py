@@ -51,8 +51,9 @@ from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
+# EM stops after so many steps, or where no weight changes by more. Chosen by hand.
 MAX_EM_STEPS = 1000
-EM_TOLERANCE = 1e-7  # EM stops where no weight changes by more
+EM_TOLERANCE = 1e-7
 SPECIAL_WORDS = 3  # <s>, </s> and <unk>, which all models have
 
 # β, how much of what lifts say is believed: as in `adaptation`, a round number from experiments
@@ -118,6 +119,13 @@ def fit_mixture_weights(
 
     Raises:
         BayesgramError: If the text has no words that a model knows.
+
+    >>> likes = LanguageModel.from_counts(pa.array(["i like", "like fish"]), [4, 4])
+    >>> eats = LanguageModel.from_counts(pa.array(["i eat", "eat fish"]), [4, 4])
+    >>> text = pa.array([b"I like fish. I like it."], pa.large_binary())
+    >>> weights = fit_mixture_weights([likes, eats], [text])
+    >>> bool(weights[0] > weights[1]), round(float(weights.sum()), 6)
+    (True, 1.0)
     """
     _check_alike(models)
     words, members = _match_words([model.trie for model in models])
@@ -438,10 +446,10 @@ def _level_values(
     trie = member.trie
     last_words = level.rows[:, -1]
     nodes = find_children(trie, shorter.node[level.parents], member.own_ids[last_words], order)
-    known = np.flatnonzero(nodes >= 0)
+    listed = np.flatnonzero(nodes >= 0)
     probability = shorter.backoff[level.parents] * shorter.probability[level.suffixes]
-    own = 10.0 ** trie.log_probability[nodes[known]].astype(np.float64)
-    probability[known] = own * member.share[last_words[known]]
+    listed_probability = 10.0 ** trie.log_probability[nodes[listed]].astype(np.float64)
+    probability[listed] = listed_probability * member.share[last_words[listed]]
     return _MemberValues(nodes, probability, _node_backoffs(trie, nodes))
 
 

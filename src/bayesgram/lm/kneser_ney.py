@@ -45,7 +45,9 @@ from bayesgram.lm.ngram_counts import NgramCounts
 from bayesgram.lm.packed import BLOCK, FLOAT_BITS, Codes, Layout, LevelArrays, Words, float_bits
 from bayesgram.lm.trie import LOG_NEVER, Trie
 
-FALLBACK_DISCOUNTS = (0.0, 0.5, 1.0, 1.5)  # for a = 0, 1, 2 and 3 or more
+# Discounts of n-grams with the adjusted count 0, 1, 2 and 3 or more, where the counts of counts
+# give none: those of KenLM.
+FALLBACK_DISCOUNTS = (0.0, 0.5, 1.0, 1.5)
 
 Masks = Sequence[SpillableColumn] | None  # which n-grams of each order stay; None: all
 
@@ -222,8 +224,9 @@ def estimate_probabilities(
 
 def _word_probabilities(adjusted: Integers, discounts: Floats, start_word: int) -> Floats:
     """Return p(w) of every word but <s>: what the discounts leave is shared equally."""
-    taken = discounts[np.minimum(adjusted, 3)]
-    probabilities: Floats = (adjusted - taken + taken.sum() / (adjusted.size - 1)) / adjusted.sum()
+    discount = discounts[np.minimum(adjusted, 3)]
+    equal_share = discount.sum() / (adjusted.size - 1)
+    probabilities: Floats = (adjusted - discount + equal_share) / adjusted.sum()
     probabilities[start_word] = 0.0
     return probabilities
 
@@ -259,13 +262,13 @@ def _interpolate(
         if first == last:
             continue
         total = 0.0
-        taken = 0.0
+        discount_sum = 0.0
         below = 1.0
         for node in range(first, last):
             total += adjusted[node]
-            taken += discounts[min(adjusted[node], 3)]
+            discount_sum += discounts[min(adjusted[node], 3)]
             below -= lower[node]
-        gamma = taken / total
+        gamma = discount_sum / total
         below = max(below, 0.0)  # the lower order's mass of words that never follow
         above = gamma * below
         is_pruned = False

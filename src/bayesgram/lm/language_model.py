@@ -52,22 +52,32 @@ from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, chunks
 
 PUBLIC_MODEL_FILE = "public.json"  # of a public model folder, which holds several model folders
-MAX_PREDICTIONS = 1000
+MAX_PREDICTIONS = 1000  # a limit of the arguments, not measured
 # Default weight λ of the cache: the best of seven on made-up people (benchmarks/cache.py).
 CACHE_WEIGHT = 0.15
 
 
 class WordScore(NamedTuple):
-    """The score of one word."""
+    """The score of one word of a sentence, from `LanguageModel.score_words`.
+
+    >>> ngrams = pa.array(["red fish", "fish swim"])
+    >>> score = LanguageModel.from_counts(ngrams, [4, 3]).score_words("red fish")[1]
+    >>> score.word, score.order, score.is_known
+    ('fish', 2, True)
+    """
 
     word: str
-    log10: float
-    order: int  # of the n-gram that was used
-    known: bool
+    log10: float  # log10 of its probability after the words before it
+    order: int  # the order of the n-gram that was used
+    is_known: bool  # False if the model lacks it, and it was scored as <unk>
 
 
 class Prediction(NamedTuple):
-    """A next word and its probability."""
+    """A next word and its probability, from `LanguageModel.predict`.
+
+    >>> Prediction("fish", 0.5).word
+    'fish'
+    """
 
     word: str
     probability: float
@@ -539,7 +549,7 @@ def _can_occur(trie: Trie, rows: Ids, *, boundaries: bool) -> Bools:
 # lacks, such as a name, is suggested too once it was written. The cache is for whoever writes the
 # text: nothing is kept after the answer, and nothing goes into a model or a release.
 
-MAX_CACHED_WORDS = 200  # the last words of a text
+MAX_CACHED_WORDS = 200  # the last words of a text that the cache holds; not measured
 
 
 def check_cache_weight(weight: float) -> float:
@@ -651,8 +661,8 @@ class CaseCounter:
             for word, (count, _, spelling) in best.items()
             if spelling != word and count >= MIN_SPELLING_COUNT
         }
-        wanted = casing.keys() if among is None else set(among)
-        return {word: casing[word] for word in sorted(casing) if word in wanted}
+        selected = casing.keys() if among is None else set(among)
+        return {word: casing[word] for word in sorted(casing) if word in selected}
 
 
 def _is_inside_sentence(words: Ids) -> Bools:
@@ -694,14 +704,16 @@ def apply_casing(word: str, typed: str, casing: Mapping[str, str], *, begins_sen
 # All words stay, so the smallest model is that of the words and one n-gram more. Between it and the
 # model of all n-grams the size grows almost evenly with their number, so a few attempts suffice.
 
+# Models that are built at most, and the part of the allowed size from which on one is accepted.
+# Chosen by hand: a few attempts nearly always suffice.
 MAX_ATTEMPTS = 9
-MIN_SIZE_USED = 0.98  # part of the size that is allowed from which on a model is accepted
+MIN_SIZE_USED = 0.98
 
 ModelBuilder = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
 
 
 class FullModelSize(NamedTuple):
-    """How large the model of all n-grams is at least."""
+    """The size of the model of all n-grams, or a lower bound on it."""
 
     words: int
     ngrams: int

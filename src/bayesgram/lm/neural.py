@@ -55,11 +55,11 @@ class _PieceNode:
         return below if self.word < 0 else [self.word, *below]
 
     @cached_property
-    def fan(self) -> "_Fan":
-        """The children as arrays."""
+    def child_arrays(self) -> "_Children":
+        """The children, as arrays that a batch can index."""
         children = list(self.children.values())
         sizes = np.array([len(child.words) for child in children], np.int64)
-        return _Fan(
+        return _Children(
             children=children,
             pieces=np.array(list(self.children), np.int64),
             sizes=sizes,
@@ -69,8 +69,8 @@ class _PieceNode:
 
 
 @dataclass(frozen=True, eq=False)
-class _Fan:
-    """What may follow a prefix."""
+class _Children:
+    """The prefixes that are one piece longer than a prefix, as arrays."""
 
     children: list[_PieceNode]
     pieces: Integers  # the next piece of each child
@@ -132,6 +132,14 @@ class CausalScorer:
         least: The probability below which a prefix is not looked into, and its words share it
             equally. 0 is exact, and slow.
         batch: How many prefixes the model reads at once.
+
+    Example (it loads a network, so it is not run as a test):
+        >>> from transformers import AutoModelForCausalLM, AutoTokenizer  # doctest: +SKIP
+        >>> network = AutoModelForCausalLM.from_pretrained("gpt2")  # doctest: +SKIP
+        >>> pieces = AutoTokenizer.from_pretrained("gpt2")  # doctest: +SKIP
+        >>> scorer = CausalScorer(network, pieces, ["see", "you", "soon"])  # doctest: +SKIP
+        >>> scorer.log_probabilities([["see", "you"]]).shape  # doctest: +SKIP
+        (1, 5)
     """
 
     model: Any
@@ -177,7 +185,7 @@ class CausalScorer:
         next_piece, cache = self._read_context(context)
         _, first_piece, sentence_end = (next_piece @ self._roles.columns).tolist()
         probabilities[-2] = sentence_end / first_piece
-        expected = next_piece[self._trie.fan.pieces] / first_piece
+        expected = next_piece[self._trie.child_arrays.pieces] / first_piece
         level = list(self._split_children(self._trie, expected, probabilities))
         while level:
             level = list(self._next_level(level, context, cache, probabilities))
@@ -207,12 +215,12 @@ class CausalScorer:
         self, node: _PieceNode, expected: Floats, probabilities: Floats
     ) -> Iterator[tuple[_PieceNode, float]]:
         """Yield the children that are looked into; the words of the others share their part."""
-        fan = node.fan
+        child_arrays = node.child_arrays
         is_rough = expected < self.least
-        word_shares = np.where(is_rough, expected / fan.sizes, 0.0)
-        probabilities[fan.words] += word_shares[fan.owners]
+        word_shares = np.where(is_rough, expected / child_arrays.sizes, 0.0)
+        probabilities[child_arrays.words] += word_shares[child_arrays.owners]
         for child in np.flatnonzero(~is_rough).tolist():
-            yield fan.children[child], float(expected[child])
+            yield child_arrays.children[child], float(expected[child])
 
     # --- Asking the model ---
 
@@ -244,10 +252,10 @@ class CausalScorer:
             with torch.no_grad():
                 logits = self._logits(context, cache, torch.tensor([node.pieces for node in batch]))
             probabilities = torch.softmax(logits[:, -1].double(), dim=-1)
-            sizes = [node.fan.pieces.size for node in batch]
+            sizes = [node.child_arrays.pieces.size for node in batch]
             rows = torch.tensor(np.repeat(np.arange(len(batch)), sizes), device=self._device)
             pieces = torch.tensor(
-                np.concatenate([node.fan.pieces for node in batch]), device=self._device
+                np.concatenate([node.child_arrays.pieces for node in batch]), device=self._device
             )
             next_pieces = probabilities[rows, pieces].cpu().numpy()
             yield from zip(
@@ -287,13 +295,13 @@ class CausalScorer:
         max_pieces = getattr(self.model.config, "max_position_embeddings", None)
         if max_pieces is None:
             return pieces
-        room = int(max_pieces) - 1 - self._longest_word
-        if room < 0:
+        available = int(max_pieces) - 1 - self._longest_word
+        if available < 0:
             raise UsageError(
                 f"model: it reads {max_pieces} pieces,"
                 f" and a word of the list has {self._longest_word}."
             )
-        return pieces[max(0, len(pieces) - room) :]
+        return pieces[max(0, len(pieces) - available) :]
 
     @cached_property
     def _longest_word(self) -> int:

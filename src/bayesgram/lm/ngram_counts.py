@@ -36,13 +36,14 @@ from bayesgram.kernels import kernel
 from bayesgram.lm.packed import Words, bits_for
 from bayesgram.lm.trie import MAX_NODES, find_special
 
-BATCH_ROW_BYTES = 256  # that an n-gram takes at most while it is worked on
-PART_ROW_BYTES = 64  # that an n-gram takes at most while others look it up
+# Bytes that an n-gram takes at most, counted by hand from the arrays.
+BATCH_ROW_BYTES = 256  # while it is worked on
+PART_ROW_BYTES = 64  # while others look it up
 MIN_ROWS = 1 << 14  # worked on at a time, however little memory there is; not measured
 # Each column may keep this part of the memory, 1/256, and is written to disk when it has more: a
 # good many columns that are small enough stay in memory. Not measured.
 MAX_COLUMNS = 256
-MAX_PARTS = 256  # files that are open at a time
+MAX_PARTS = 256  # files that are open at a time: far below what systems allow
 
 CountedRows = tuple[Ids, Integers]  # n-grams of an order as rows of word ids, and their counts
 KeyedCounts = tuple[Hashes, Integers]  # n-grams as sortable keys, a row each, and their counts
@@ -75,7 +76,7 @@ class CountLevel:
 
     @property
     def size(self) -> int:
-        """How many n-grams there are."""
+        """The number of n-grams."""
         return self.word.size
 
 
@@ -128,7 +129,7 @@ class NgramCounts:
 
     @property
     def size(self) -> int:
-        """How many n-grams there are."""
+        """The number of n-grams."""
         return sum(level.size for level in self.levels)
 
     @property
@@ -138,7 +139,7 @@ class NgramCounts:
 
     @cached_property
     def start_word(self) -> int:
-        """The id of <s>."""
+        """The id of <s>, which begins a sentence."""
         return find_special(self.words).start
 
     @cached_property

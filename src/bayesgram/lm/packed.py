@@ -39,11 +39,12 @@ Codes: TypeAlias = NDArray[np.uint32]  # indices into a codebook, or the bits of
 MAX_WORD_BYTES = 2**32 - 1  # bytes of all words together, as ends have 32 bits
 LOOKUP_BATCH = 256  # words that are looked up together; not measured
 FLOAT_BITS = 32  # width of a value that is stored as a single-precision number
-BLOCK = 64  # neighbouring n-grams whose child offsets share a base
+BLOCK = 64  # neighbouring n-grams whose child offsets share a base; part of the file format
 # Largest log10 of a backoff weight in a model file: real weights stay below 20, and the product of
 # five of these is still a finite number.
 MAX_LOG_BACKOFF = 50.0
-UNPACK_BATCH = 1 << 15  # fields that are unpacked together: they stay in the processor's cache
+# Fields that are unpacked together: they stay in the processor's cache. Not measured.
+UNPACK_BATCH = 1 << 15
 PADDING = 8  # bytes after the last record: a field is read as part of eight bytes
 
 
@@ -94,7 +95,7 @@ class Words:
         return cls(data, ends.astype(np.uint32, copy=False))
 
     def to_list(self) -> list[bytes]:
-        """Return every word."""
+        """Return all words in the order of their ids, as bytes."""
         content = self.data.tobytes()
         return [content[start:end] for start, end in pairwise(self.ends.tolist())]
 
@@ -160,12 +161,12 @@ def _compare(
 
 
 @kernel
-def _fill_slots(known: Bytes, known_ends: Integers | Ends) -> Ids:
+def _fill_slots(words: Bytes, word_ends: Integers | Ends) -> Ids:
     """Return a hash table of word ids, half full; −1 is an empty slot."""
-    slots = np.full(2 * known_ends.size, -1, np.int32)
-    for word_id in range(known_ends.size - 1):
+    slots = np.full(2 * word_ends.size, -1, np.int32)
+    for word_id in range(word_ends.size - 1):
         first, second = string_key(
-            known, signed(known_ends[word_id]), signed(known_ends[word_id + 1])
+            words, signed(word_ends[word_id]), signed(word_ends[word_id + 1])
         )
         slot = _first_slot(key_hash(first, second), slots.size)
         while slots[slot] >= 0:
@@ -182,7 +183,7 @@ def _first_slot(hashed: np.uint64, slot_count: int) -> int:
 
 @kernel
 def _find_words(
-    data: Bytes, ends: Integers | Ids, known: Bytes, known_ends: Integers | Ends, slots: Ids
+    data: Bytes, ends: Integers | Ids, words: Bytes, word_ends: Integers | Ends, slots: Ids
 ) -> Ids:
     """Look words up in batches.
 
@@ -205,14 +206,14 @@ def _find_words(
             second = keys[at, 1]
             slot = first_slots[at]
             while slots[slot] >= 0:
-                known_start = signed(known_ends[slots[slot]])
-                known_end = signed(known_ends[slots[slot] + 1])
+                known_start = signed(word_ends[slots[slot]])
+                known_end = signed(word_ends[slots[slot] + 1])
                 if known_end - known_start == end - start:
-                    known_first, known_second = string_key(known, known_start, known_end)
+                    known_first, known_second = string_key(words, known_start, known_end)
                     is_same_key = known_first == first and known_second == second
                     if is_same_key and (
                         second < LONG
-                        or _compare(data, start, end, known, known_start, known_end) == 0
+                        or _compare(data, start, end, words, known_start, known_end) == 0
                     ):
                         break
                 slot = slot + 1 if slot + 1 < slots.size else 0
@@ -225,8 +226,8 @@ def prefix_range(
     prefix: Bytes,
     start: int,
     end: int,
-    known: Bytes,
-    known_ends: Integers | Ends,
+    words: Bytes,
+    word_ends: Integers | Ends,
     low: int,
     high: int,
 ) -> tuple[int, int]:
@@ -238,9 +239,9 @@ def prefix_range(
         last = high
         while first < last:
             middle = (first + last) // 2
-            word_start = signed(known_ends[middle])
-            cut = min(signed(known_ends[middle + 1]), word_start + end - start)
-            order = _compare(known, word_start, cut, prefix, start, end)
+            word_start = signed(word_ends[middle])
+            cut = min(signed(word_ends[middle + 1]), word_start + end - start)
+            order = _compare(words, word_start, cut, prefix, start, end)
             if order < 0 or (order == 0 and side == 1):
                 first = middle + 1
             else:

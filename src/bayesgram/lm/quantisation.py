@@ -16,10 +16,10 @@ from bayesgram.lm.packed import LevelArrays, float_bits
 from bayesgram.lm.trie import Trie, pack_trie
 
 DEFAULT_BITS = 8  # of a probability, as other tools have it
-MIN_BITS = 4
+MIN_BITS = 4  # limits of the argument, not measured
 MAX_BITS = 14
-EXTRA_BACKOFF_BITS = 2  # bits that a backoff weight has more than a probability
-LLOYD_STEPS = 30  # of Lloyd's algorithm: the error no longer falls by 1%
+EXTRA_BACKOFF_BITS = 2  # bits that a backoff weight has more than a probability; not measured
+LLOYD_STEPS = 30  # of Lloyd's algorithm: by then the error no longer falls by 1%
 # Rounding must leave at least this part of what a context leaves to words that it lacks; not
 # measured.
 MIN_LEFTOVER_KEPT = 0.5

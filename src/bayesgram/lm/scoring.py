@@ -21,15 +21,25 @@ from bayesgram.releases.provenance import Ingredient
 from bayesgram.text.ngrams import END, START
 from bayesgram.text.tokenizer import Tokenizer
 
-MAX_CELLS = 1 << 24  # of an array contexts × words: 128 MB
-# How far log Σ p may be from 0: 32-bit scorers of many words stay well below.
+MAX_CELLS = 1 << 24  # of an array contexts × words: 128 MB. Chosen by hand.
+# How far log Σ p may be from 0: 32-bit scorers of many words stay well below. Chosen by hand.
 SUM_TOLERANCE = 1e-3
 
 Context = Sequence[str]
 
 
 class Scorer(Protocol):
-    """A language model of any kind."""
+    """A language model of any kind: words, and their probabilities after a context.
+
+    Any class with these two members is one:
+
+    >>> class Uniform:
+    ...     words = ["red", "blue", "</s>"]
+    ...     def log_probabilities(self, contexts):
+    ...         return np.full((len(contexts), 3), np.log(1 / 3))
+    >>> round(perplexity(Uniform(), Tokenizer(), "red blue"), 6)
+    3.0
+    """
 
     @property
     def words(self) -> Sequence[str]:
@@ -60,7 +70,7 @@ class ModelScorer:
 
     @cached_property
     def words(self) -> list[str]:
-        """What the model can predict."""
+        """The words that the model can predict: all but <s>."""
         words = [word.decode() for word in self.model.trie.words.to_list()]
         return [word for word in words if word != START]
 
@@ -151,7 +161,7 @@ def extract_events(
 
 
 class ScoredBatch(NamedTuple):
-    """Some predictions, scored."""
+    """A batch of predictions with the log-probabilities of all words after their contexts."""
 
     contexts: list[tuple[str, ...]]
     logs: Floats  # log p, contexts × words
@@ -160,7 +170,7 @@ class ScoredBatch(NamedTuple):
 
     @property
     def target_logs(self) -> Floats:
-        """Log p of what followed."""
+        """The log-probability of the word that followed, for each prediction."""
         logs: Floats = self.logs[self.rows, self.targets]
         return logs
 
