@@ -38,7 +38,7 @@ def black_box_finds(mechanism, budget=ONE, releases=400):
 )
 def test_releases_alone_give_broken_mechanisms_away(broken):
     finding = black_box_finds(broken)
-    assert finding.caught
+    assert finding.refutes_claim
     assert finding.epsilon > 1.5
     assert finding.delta > 0.3
 
@@ -46,7 +46,7 @@ def test_releases_alone_give_broken_mechanisms_away(broken):
 @pytest.mark.parametrize("mechanism", [Gaussian(2.0), Laplace(5), Posterior(2.0)])
 def test_releases_of_what_is_proved_give_nothing_away(mechanism):
     finding = black_box_finds(mechanism, releases=80)
-    assert not finding.caught
+    assert not finding.refutes_claim
     assert finding.epsilon <= 1
     assert finding.sentence.startswith("from 40 releases of each: at least ε = ")
 
@@ -60,7 +60,7 @@ def test_the_neighbour_can_be_chosen():
     [finding] = attacks.black_box_attack(
         target, np.random.default_rng(2), error=ERROR, releases=200, seeded=True, neighbour=added
     )
-    assert not finding.caught  # ε = 20 is claimed
+    assert not finding.refutes_claim  # ε = 20 is claimed
     assert 1 < finding.epsilon < 20
     with pytest.raises(
         UsageError, match=r"^releases=3: releases of each dataset is a whole number from 8"
@@ -124,15 +124,15 @@ def one_run_finds(mechanism, budget=TINY):
 
 def test_canaries_of_one_run_catch_what_is_far_off():
     finding = one_run_finds(attack_targets.UnclippedGaussian(2.0))
-    assert finding.caught
+    assert finding.refutes_claim
     assert finding.epsilon > 1.5
-    assert one_run_finds(attack_targets.FixedNoiseGaussian(2.0)).caught
+    assert one_run_finds(attack_targets.FixedNoiseGaussian(2.0)).refutes_claim
 
 
 @pytest.mark.parametrize("mechanism", [Posterior(), Posterior(2.0), Gaussian(2.0), Laplace(10)])
 def test_canaries_of_one_run_find_nothing_against_what_is_proved(mechanism):
     finding = one_run_finds(mechanism)
-    assert not finding.caught
+    assert not finding.refutes_claim
     assert "400 canaries in one run" in finding.sentence
 
 
@@ -169,7 +169,7 @@ def test_exposure_is_reported_and_not_judged():
     matrix[:, 0] = 1
     target = attack_targets.make_target(Laplace(10), matrix, Budget(0.5))
     findings = attacks.exposure_attack(target, np.random.default_rng(1), error=0.01, seeded=True)
-    assert [finding.caught for finding in findings] == [False] * 4
+    assert [finding.refutes_claim for finding in findings] == [False] * 4
     assert findings[1].neighbour == "with users who tell a secret 10×"
     assert findings[1].sentence.endswith("chance alone 1.44, at most 2.16 if the claim is true")
     with pytest.raises(BayesgramError, match="no secret can be planted"):

@@ -43,7 +43,7 @@ def with_level(the_mechanism, level):
 def test_a_phrase_of_one_of_as_many_as_it_takes_and_of_many_gives_nobody_away(rounds, writers):
     """The level is about 30: of 29 people the last matters most."""
     finding = found_by(make_mechanism(rounds, orders=[1]), writers)
-    assert not finding.caught
+    assert not finding.refutes_claim
     assert finding.epsilon <= 1
     count = int(finding.sentence.split("came out of ")[1].split()[0])
     assert {1: count == 0, 29: 15 < count < 85, 200: count == 100}[writers], count
@@ -53,7 +53,7 @@ def test_a_phrase_of_one_of_as_many_as_it_takes_and_of_many_gives_nobody_away(ro
 def test_a_level_without_its_part_of_delta_is_caught(rounds):
     """As low as one user reaches: what only one wrote comes out in half of all discoveries, and never without them."""
     finding = found_by(with_level(make_mechanism(rounds, orders=[1]), 1.0), writers=1, runs=200)
-    assert finding.caught
+    assert finding.refutes_claim
     assert finding.delta > 0.1
     assert finding.epsilon > 1
 
@@ -61,7 +61,7 @@ def test_a_level_without_its_part_of_delta_is_caught(rounds):
 def test_of_people_fewer_than_at_least_nothing_comes_out_noise_aside():
     finding = found_by(make_mechanism(2, orders=[1], at_least=100), writers=60)
     assert "came out of 0 of 100 discoveries with the user and of 0 without" in finding.sentence
-    assert not finding.caught
+    assert not finding.refutes_claim
 
 
 @pytest.mark.parametrize(("writers", "runs"), [(0, 10), (1, 7)])
@@ -80,4 +80,4 @@ def test_real_noise_is_attacked_too():
         error=ERROR,
         runs=8,
     )
-    assert not finding.caught
+    assert not finding.refutes_claim

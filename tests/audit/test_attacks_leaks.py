@@ -68,7 +68,7 @@ class OnAGrid(NoiseSource):
 )
 def test_real_noise_leaves_no_trace(mechanism, budget):
     repeats, bits, time = found(mechanism, budget=budget)
-    assert (repeats.caught, bits.caught, time.caught) == (False, False, False)
+    assert (repeats.refutes_claim, bits.refutes_claim, time.refutes_claim) == (False, False, False)
     assert repeats.sentence == "two runs gave unrelated noise"
     seen = (
         "not looked at: there are none to hide"
@@ -81,23 +81,23 @@ def test_real_noise_leaves_no_trace(mechanism, budget):
 
 def test_a_reused_seed_is_caught():
     repeats, _, _ = found(Gaussian(), lambda: SeededNoise(7))
-    assert repeats.caught
+    assert repeats.refutes_claim
     assert repeats.sentence == "two runs gave the same noise twice"
     [inside] = found(attack_targets.FixedNoiseGaussian())
-    assert inside.caught
+    assert inside.refutes_claim
 
 
 def test_correlated_noise_is_caught():
     """Over 2,000 n-grams a correlation of 0.36 is 16 standard deviations, and 5 are needed."""
     repeats, _, _ = found(Gaussian(), Correlated, size=2000)
-    assert repeats.caught
+    assert repeats.refutes_claim
     assert "correlated by" in repeats.sentence
 
 
 def test_noise_on_a_coarse_grid_is_caught():
     question = NoiseQuery("gaussian", True, np.zeros(2000, np.int64), 1e9, np.zeros(2000, np.int64))
-    assert attacks.check_low_bits(question, OnAGrid(), error=ERROR).caught
-    assert not attacks.check_low_bits(question, ExactNoise(), error=ERROR).caught
+    assert attacks.check_low_bits(question, OnAGrid(), error=ERROR).refutes_claim
+    assert not attacks.check_low_bits(question, ExactNoise(), error=ERROR).refutes_claim
 
 
 def test_little_noise_repeats_itself_honestly():
@@ -107,7 +107,7 @@ def test_little_noise_repeats_itself_honestly():
         record_transcript(target, target.counts, SeededNoise(seed), 1) for seed in (1, 2)
     )
     assert (first[0].answer == second[0].answer).all()
-    assert not attacks.check_repeats(first, second, error=ERROR).caught
+    assert not attacks.check_repeats(first, second, error=ERROR).refutes_claim
 
 
 def test_nobody_can_not_be_timed():

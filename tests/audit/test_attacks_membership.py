@@ -119,12 +119,12 @@ def test_the_attack_says_what_it_found():
         error=1e-6,
         pairs=200,
     )
-    assert finding.caught
+    assert finding.refutes_claim
     assert "of 200 pairs; if the claim is true, at most 0.748" in finding.sentence
     [finding] = membership_attack(
         attack_targets.make_target(Gaussian(), population(), FIVE), rng, error=1e-6, pairs=50
     )
-    assert not finding.caught
+    assert not finding.refutes_claim
 
 
 def test_who_has_the_most_counts():

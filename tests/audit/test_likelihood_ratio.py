@@ -152,12 +152,12 @@ def test_pure_epsilon_is_found_exactly():
     finding = assess_pairs(
         [pair], BOTH[0], "", Budget(0.1), np.random.default_rng(1), 10_000, ERROR
     )
-    assert not finding.caught
+    assert not finding.refutes_claim
     assert finding.epsilon == pytest.approx(0.1, rel=1e-8)
     finding = assess_pairs(
         [pair], BOTH[0], "", Budget(0.099), np.random.default_rng(1), 200_000, ERROR
     )
-    assert finding.caught
+    assert finding.refutes_claim
     assert 0 < finding.delta < 1e-3
 
 
@@ -173,7 +173,7 @@ def test_no_noise_on_one_side_is_seen_at_once():
                 10**5,
                 ERROR,
             )
-            assert finding.caught
+            assert finding.refutes_claim
             assert finding.delta > 0.999
     silent = assess_pairs(
         [[contrast(0.0, 0.0, 0.0, 5)]],
@@ -193,7 +193,7 @@ def test_no_noise_on_one_side_is_seen_at_once():
         10**5,
         ERROR,
     )
-    assert (silent.caught, told.caught) == (False, True)
+    assert (silent.refutes_claim, told.refutes_claim) == (False, True)
 
 
 def test_the_paper_is_caught_on_a_zipf_population_also_by_its_noise_alone():
@@ -203,7 +203,7 @@ def test_the_paper_is_caught_on_a_zipf_population_also_by_its_noise_alone():
         item for item in findings if item.neighbour == "without the user with the largest shift"
     ]
     assert [item.attack for item in largest] == list(BOTH)
-    assert all(item.caught and item.delta > 0.1 and item.epsilon > 1 for item in largest)
+    assert all(item.refutes_claim and item.delta > 0.1 and item.epsilon > 1 for item in largest)
 
 
 def test_the_paper_is_caught_with_one_user_and_then_none():
@@ -233,7 +233,7 @@ PROVED = [
 )
 def test_what_is_proved_survives_and_is_no_better_than_it_says(mechanism, budget):
     findings = found(mechanism, budget)
-    assert not any(item.caught for item in findings)
+    assert not any(item.refutes_claim for item in findings)
     assert all(item.delta <= mechanism.check_budget(budget)[1] for item in findings)
     tight = (
         0.66 if isinstance(mechanism, LaplacePublic) else 0.97
@@ -249,7 +249,7 @@ def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_
     """All questions together: amounts, what clipping takes away, counts."""
     with fixed_clipping_plan(choice):
         findings = found(Posterior(), budget)
-    assert not any(item.caught for item in findings)
+    assert not any(item.refutes_claim for item in findings)
     assert max(item.epsilon for item in findings) > 0.97 * budget.epsilon
 
 
@@ -261,12 +261,12 @@ def test_too_little_noise_is_caught_whichever_question_gets_it(question):
     Quiet.question = question
     with fixed_clipping_plan(CLIPPING_PLANS["lost words and counts"]):
         findings = found(Quiet())
-    assert any(item.caught for item in findings)
+    assert any(item.refutes_claim for item in findings)
     assert max(item.epsilon for item in findings) > 1.5 * attack_targets.CLAIM.epsilon
 
 
 def test_too_little_noise_is_caught():
-    assert any(item.caught for item in found(attack_targets.UndernoisedGaussian(2.0)))
+    assert any(item.refutes_claim for item in found(attack_targets.UndernoisedGaussian(2.0)))
 
 
 def test_forgotten_clipping_is_caught():
@@ -277,7 +277,7 @@ def test_forgotten_clipping_is_caught():
 
 def test_noise_from_elsewhere_is_caught():
     findings = found(attack_targets.FixedNoiseGaussian(2.0))
-    assert [item.caught for item in findings] == [True, True]
+    assert [item.refutes_claim for item in findings] == [True, True]
     assert findings[0].sentence == "it asks the source of privacy noise for none"
 
 
@@ -289,7 +289,7 @@ def test_too_little_laplace_noise_is_caught():
             )
 
     best = max(found(Quiet(10), Budget(0.1)), key=lambda item: item.epsilon)
-    assert best.caught
+    assert best.refutes_claim
     assert best.epsilon == pytest.approx(0.1 / 0.99)
 
 

@@ -26,27 +26,34 @@ def verdict(*findings, epsilon=0.1, delta=1e-6):
     return Audit("paper", Guarantee.EMPIRICAL, {}, epsilon, delta, 0.99, findings)
 
 
-def finding(delta=None, epsilon=None, *, caught=True, curve=None):
+def finding(delta=None, epsilon=None, *, refutes_claim=True, curve=None):
     return AuditFinding(
-        "scale", "somebody", caught, "two runs gave the same noise twice", delta, epsilon, 10, curve
+        "scale",
+        "somebody",
+        refutes_claim,
+        "two runs gave the same noise twice",
+        delta,
+        epsilon,
+        10,
+        curve,
     )
 
 
 def test_the_verdict_is_one_line():
     claim = "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); "
-    found = verdict(finding(0.2), finding(0.47), finding(0.9, caught=False))
+    found = verdict(finding(0.2), finding(0.47), finding(0.9, refutes_claim=False))
     assert found.verdict == claim + "an attacker provably gets δ = 0.47: NOT private"
     assert (
         verdict(finding(0.0, 0.31)).verdict
         == claim + "an attacker provably gets ε = 0.31: NOT private"
     )
     assert verdict(finding()).verdict == claim + "two runs gave the same noise twice: NOT private"
-    quiet = verdict(finding(1e-7, caught=False))
+    quiet = verdict(finding(1e-7, refutes_claim=False))
     assert (
         quiet.verdict
         == claim + "no attack tried here found a violation (99% confidence): not a proof"
     )
-    assert (found.caught, quiet.caught) == (True, False)
+    assert (found.refutes_claim, quiet.refutes_claim) == (True, False)
     assert (
         verdict(epsilon=None, delta=None).verdict
         == "paper claims no ε (EMPIRICAL): there is nothing to refute"
@@ -76,7 +83,7 @@ def test_json_holds_all_but_the_curves_that_are_not_drawn():
 
 def test_an_audit_of_the_paper_and_its_folder(tmp_path):
     found = runner.run_audit(attack_targets.make_target(Paper(max_total=600)), LAWS, seed=1)
-    assert found.caught
+    assert found.refutes_claim
     assert found.verdict.startswith(
         "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); an attacker provably gets δ = 0."
     )
@@ -119,7 +126,7 @@ def test_every_attack_runs_and_steps_are_told():
         Laplace(10), attack_targets.zipf_counts(users=60, size=80), Budget(0.5)
     )
     found = runner.run_audit(target, tuple(Attack), confidence=1 - 1e-6, runs=20, seed=2, step=Step)
-    assert not found.caught
+    assert not found.refutes_claim
     assert {item.attack for item in found.findings} == set(Attack)
     assert steps[0] == "Taking likelihood ratios"
     assert steps[1:] == [f"Trying {name}" for name in Attack if name not in LAWS]

@@ -77,13 +77,13 @@ class Loops:
                     self.letters += len(word) + 1
 
     def perplexity(self, *, known=False):
-        logs = [each.log10 for each in self.scores if each.known or not known]
+        logs = [each.log10 for each in self.scores if each.is_known or not known]
         return pytest.approx(10 ** -(sum(logs) / len(logs))) if logs else None
 
     def check(self, part):
         words = [each for each in self.scores if each.word != END]
         assert part.out_of_vocabulary == pytest.approx(
-            sum(not each.known for each in words) / len(words)
+            sum(not each.is_known for each in words) / len(words)
         )
         assert part.accuracy_1 == pytest.approx(
             sum(first for first, _ in self.hits) / len(self.hits)

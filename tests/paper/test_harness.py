@@ -35,10 +35,12 @@ def released(data):
         DELTA,
         workers=2,
     )
-    tuned = [bench._tuned_paper(epsilon, 5) for epsilon in EPSILONS]
-    posterior = [bench._posterior(epsilon, 5) for epsilon in EPSILONS]
-    paper = [bench._paper(epsilon, 5, 0.01, 0.7) for epsilon in EPSILONS]
-    laplace = [bench._laplace(method, epsilon, 5, 3) for method in LAPLACE for epsilon in EPSILONS]
+    tuned = [bench._run_tuned_paper(epsilon, 5) for epsilon in EPSILONS]
+    posterior = [bench._run_posterior(epsilon, 5) for epsilon in EPSILONS]
+    paper = [bench._run_paper(epsilon, 5, 0.01, 0.7) for epsilon in EPSILONS]
+    laplace = [
+        bench._run_laplace(method, epsilon, 5, 3) for method in LAPLACE for epsilon in EPSILONS
+    ]
     return {(row.method, row.epsilon): row.value for row in (*tuned, *posterior, *paper, *laplace)}
 
 

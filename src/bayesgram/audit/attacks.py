@@ -34,6 +34,7 @@ from bayesgram.audit.findings import (
     no_noise_finding,
 )
 from bayesgram.audit.likelihood_ratio import (
+    MAX_EPSILON_SEARCHED,
     Neighbour,
     NoiseQuery,
     Transcript,
@@ -117,13 +118,13 @@ def membership_attack(
         seed=seed,
         error=error,
     )
-    caught = max(result.low, 1 - result.high) > result.ceiling
+    refutes_claim = max(result.low, 1 - result.high) > result.ceiling
     sentence = (
         f"wins {result.rate:.3f} ({result.low:.3f} to {result.high:.3f}) of {pairs:,} pairs;"
         f" if the claim is true, at most {result.ceiling:.3f} and at least {1 - result.ceiling:.3f}"
     )
     neighbour = "without the user with the most counts"
-    return [AuditFinding(Attack.MEMBERSHIP, neighbour, caught, sentence, samples=pairs)]
+    return [AuditFinding(Attack.MEMBERSHIP, neighbour, refutes_claim, sentence, samples=pairs)]
 
 
 def win_rates(
@@ -337,9 +338,11 @@ def black_box_attack(
         f"from {releases // 2} releases of each: at least ε = {format_rounded_down(epsilon)}"
         f" at δ = {claim.delta:g}"
     )
-    caught = delta > claim.delta or epsilon > claim.epsilon
+    refutes_claim = delta > claim.delta or epsilon > claim.epsilon
     return [
-        AuditFinding(Attack.BLACK_BOX, attacked.label, caught, sentence, delta, epsilon, releases)
+        AuditFinding(
+            Attack.BLACK_BOX, attacked.label, refutes_claim, sentence, delta, epsilon, releases
+        )
     ]
 
 
@@ -406,23 +409,22 @@ def best_rule(inside: Floats, outside: Floats, objective: Objective) -> Threshol
         for threshold in sign * np.unique(np.concatenate([inside[:, score], outside[:, score]]))
     ]
 
-    def worth(rule: ThresholdRule) -> tuple[float, float]:
+    def rank(rule: ThresholdRule) -> tuple[float, float]:
         detections = rule.count_detections(inside, outside)
         log_ratio = math.log((detections.hits + 1) / (detections.false_alarms + 1))
         return objective(detections), log_ratio
 
-    return max(rules, key=worth)
+    return max(rules, key=rank)
 
 
 # --- One run: many canaries at once ---
 
-MAX_CANARIES = 1000
+MAX_CANARIES = 1000  # made-up users of one run; not measured
 # Shares of the canaries that are guessed: the surest ones, more, all. Not measured.
 GUESSED_SHARES = (0.02, 0.1, 0.5)
-MAX_EPSILON_SEARCHED = 100.0
-CANARY_COUNT = (
-    1_000_000  # above every clip bound, so that a canary has the largest allowed influence
-)
+# Occurrences of a canary's n-gram: above every clip bound, so that a canary has the largest
+# influence that is allowed.
+CANARY_COUNT = 1_000_000
 
 
 def one_run_attack(
@@ -468,9 +470,9 @@ def one_run_attack(
         f"{size:,} canaries in one run: at least ε = {format_rounded_down(epsilon)}"
         f" at δ = {delta:g}"
     )
-    caught = epsilon > target.claim.epsilon
+    refutes_claim = epsilon > target.claim.epsilon
     neighbour = "with made-up users, each by a coin"
-    return [AuditFinding(Attack.ONE_RUN, neighbour, caught, sentence, None, epsilon, size)]
+    return [AuditFinding(Attack.ONE_RUN, neighbour, refutes_claim, sentence, None, epsilon, size)]
 
 
 def epsilon_by_guessing(lifts: Floats, is_in: Bools, delta: float, *, error: float) -> float:
@@ -546,7 +548,8 @@ def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, del
 
 # --- Exposure: a secret that one user repeats ---
 
-REPETITIONS = (1, 10, 100, 1000)
+# Chosen by hand; none of them was measured.
+REPETITIONS = (1, 10, 100, 1000)  # how often a user tells their secret
 SECRETS_PER_RELEASE = 20  # of different users, planted at once
 MAX_COMPARABLE = 1000  # n-grams that a secret is ranked among
 CHANCE_EXPOSURE = 1 / math.log(2)  # bits: the mean exposure of a secret that does not show
@@ -577,7 +580,7 @@ def exposure_attack(
         AuditFinding(
             Attack.EXPOSURE,
             f"with users who tell a secret {exposure.repetitions:,}×",
-            caught=False,
+            refutes_claim=False,
             sentence=(
                 f"{exposure.bits:.2f} bits ({exposure.low:.2f} to {exposure.high:.2f}) of"
                 f" {exposure.max_bits:.1f}; chance alone {CHANCE_EXPOSURE:.2f}{promise}"
@@ -662,10 +665,11 @@ def _student_interval(values: Floats, error: float) -> tuple[float, float, float
 
 # --- Leaks: traces of an implementation ---
 
+# Chosen by hand; none of them was measured.
 GRID_STEP = 1 << 20  # inputs are multiples of this when low bits are looked at
 TIMING_SECONDS = 8.0  # the timing of runs stops after so long, but not before the fewest runs
 MIN_TIMED_RUNS = 3  # of each dataset
-MAX_TIMED_RUNS = 30
+MAX_TIMED_RUNS = 30  # of each dataset
 
 
 def leaks_attack(
@@ -714,15 +718,15 @@ def check_repeats(first: Transcript, second: Transcript, *, error: float) -> Aud
         if noise.size > 30
     ]
     largest = max((abs(deviation) for deviation in deviations), default=0.0)
-    caught = is_repeated or largest > limit
+    refutes_claim = is_repeated or largest > limit
     if is_repeated:
         sentence = "two runs gave the same noise twice"
-    elif caught:
+    elif refutes_claim:
         sentence = f"two runs gave noise correlated by {largest:.1f} standard deviations"
     else:
         sentence = "two runs gave unrelated noise"
     samples = sum(noise.size for noise, _, _ in noisy)
-    return AuditFinding(Attack.LEAKS, "no change", caught, sentence, samples=samples)
+    return AuditFinding(Attack.LEAKS, "no change", refutes_claim, sentence, samples=samples)
 
 
 def repeat_probability(query: NoiseQuery) -> float:
@@ -751,7 +755,7 @@ def check_low_bits(query: NoiseQuery, noise: NoiseSource, *, error: float) -> Au
         return AuditFinding(
             Attack.LEAKS,
             "no change",
-            caught=False,
+            refutes_claim=False,
             sentence="low bits not looked at: there are none to hide",
         )
     grid = np.arange(query.values.size, dtype=np.int64) * GRID_STEP
@@ -761,11 +765,11 @@ def check_low_bits(query: NoiseQuery, noise: NoiseSource, *, error: float) -> Au
     expected = grid.size / histogram.size
     statistic = float(((histogram - expected) ** 2 / expected).sum())
     p_value = float(chdtrc(histogram.size - 1, statistic))
-    caught = p_value < error and expected >= 5  # with fewer, χ² is not the distribution
-    verb = "show" if caught else "do not show"
+    refutes_claim = p_value < error and expected >= 5  # with fewer, χ² is not the distribution
+    verb = "show" if refutes_claim else "do not show"
     sentence = f"the low {bits} bits of noisy integers {verb} the input's grid"
     return AuditFinding(
-        Attack.LEAKS, "inputs on a grid of 2²⁰", caught, sentence, samples=grid.size
+        Attack.LEAKS, "inputs on a grid of 2²⁰", refutes_claim, sentence, samples=grid.size
     )
 
 
@@ -795,7 +799,7 @@ def compare_times(
         AuditFinding(
             Attack.LEAKS,
             "without the user with the most counts",
-            caught=False,
+            refutes_claim=False,
             sentence=sentence,
             samples=2 * len(times[0]),
         )
@@ -816,7 +820,7 @@ def relative_difference(with_user: Floats, without: Floats) -> tuple[float, floa
 
 USER_COLUMN = "user"
 TEXT_COLUMN = "text"
-MEMORY_BYTES = 1 << 28  # that one discovery may hold
+MEMORY_BYTES = 1 << 28  # that one discovery may hold; not measured
 
 
 @dataclass(frozen=True)
@@ -888,8 +892,8 @@ def discovery_attack(
         f" at δ = {claim.delta:g}"
     )
     label = f"one of {canary.writers:,} who write a phrase"
-    caught = delta > claim.delta or epsilon > claim.epsilon
-    return AuditFinding(Attack.BLACK_BOX, label, caught, sentence, delta, epsilon, runs)
+    refutes_claim = delta > claim.delta or epsilon > claim.epsilon
+    return AuditFinding(Attack.BLACK_BOX, label, refutes_claim, sentence, delta, epsilon, runs)
 
 
 def _discovery_scores(

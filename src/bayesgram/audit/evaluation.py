@@ -44,9 +44,9 @@ def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     total = private_counts.sum()
     if not total:
         raise BayesgramError("the private counts are empty: there is nothing to compare with.")
-    seen = private_counts > 0
-    p = private_counts[seen] / total
-    q = theta[seen]
+    occurs = private_counts > 0
+    p = private_counts[occurs] / total
+    q = theta[occurs]
     if (q == 0).any():
         return float("inf")
     return float((p * np.log(p / q)).sum())

@@ -1,10 +1,10 @@
 """What an audit attacks, what the attacks prove, and the verdict.
 
-- `Target`: a mechanism, a dataset and the budget that is claimed.
+- `AuditTarget`: a mechanism, a dataset and the budget that is claimed.
 - Confidence bounds: one-sided bounds from hits and misses, or from samples of a bounded number.
   They are wrong with at most the given probability, whatever the distribution behind them. They do
   not correct for several tests: callers divide their error among them.
-- `Finding` and `Audit`: the results, in words for a person and in numbers for a machine. A
+- `AuditFinding` and `Audit`: the results, in words for a person and in numbers for a machine. A
   violation is a statement with a confidence. Finding none is reported as that: it proves nothing.
 """
 
@@ -186,7 +186,7 @@ class AuditFinding:
 
     attack: str
     neighbour: str  # how the second dataset differs from the first
-    caught: bool  # whether the claim is refuted
+    refutes_claim: bool
     sentence: str
     delta: float | None = None  # at least this δ, at the claimed ε
     epsilon: float | None = None  # at least this ε, at the claimed δ
@@ -196,13 +196,28 @@ class AuditFinding:
     @property
     def strength(self) -> tuple[bool, float, float]:
         """Sorts findings: those that refute the claim are strongest, then by δ, then by ε."""
-        return self.caught, self.delta or 0.0, self.epsilon or 0.0
+        return self.refutes_claim, self.delta or 0.0, self.epsilon or 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding without its curve, as audit.json has it."""
+        return {
+            "attack": self.attack,
+            "neighbour": self.neighbour,
+            "caught": self.refutes_claim,
+            "sentence": self.sentence,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "samples": self.samples,
+        }
 
 
 def no_noise_finding(attack: str) -> AuditFinding:
     """Return the finding about a mechanism that never asks its source of privacy noise."""
     return AuditFinding(
-        attack, "any user", caught=True, sentence="it asks the source of privacy noise for none"
+        attack,
+        "any user",
+        refutes_claim=True,
+        sentence="it asks the source of privacy noise for none",
     )
 
 
@@ -222,9 +237,9 @@ class Audit:
     findings: tuple[AuditFinding, ...]
 
     @property
-    def caught(self) -> bool:
+    def refutes_claim(self) -> bool:
         """Whether any attack refuted the claim."""
-        return any(finding.caught for finding in self.findings)
+        return any(finding.refutes_claim for finding in self.findings)
 
     @property
     def strongest(self) -> AuditFinding | None:
@@ -252,7 +267,7 @@ class Audit:
             )
         claim = f"claimed ε = {self.epsilon:g} at δ = {self.delta:g} ({self.guarantee.name})"
         strongest = self.strongest
-        if strongest is None or not strongest.caught:
+        if strongest is None or not strongest.refutes_claim:
             confidence = f"{100 * self.confidence:.15g}% confidence"
             return f"{claim}; no attack tried here found a violation ({confidence}): not a proof"
         if (strongest.delta or 0) > self.delta:
@@ -267,17 +282,16 @@ class Audit:
         """Return plain values; of all curves only those that are drawn."""
         document = asdict(self) | {
             "guarantee": self.guarantee.name,
+            "findings": [finding.to_json() for finding in self.findings],
             "software": f"bayesgram {VERSION}",
         }
-        for finding in document["findings"]:
-            del finding["curve"]
         curves = {
             f"{finding.attack}, {finding.neighbour}": asdict(finding)["curve"]
             for finding in self.findings_to_draw
         }
         return {
             "verdict": self.verdict,
-            "caught": self.caught,
+            "caught": self.refutes_claim,
             **document,
             "trade_offs": curves,
             "warning": DISCLOSURE,

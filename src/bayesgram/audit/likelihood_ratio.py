@@ -69,7 +69,7 @@ class NoiseQuery:
 
     @property
     def noise(self) -> Values:
-        """The noise that was added."""
+        """The noise that was added to the exact answer."""
         return self.answer - self.values
 
 
@@ -249,7 +249,8 @@ def _added_user(description: str, ngrams: NDArray[np.integer], count: int) -> Ne
 
 # --- The privacy loss of a pair of queries ---
 
-MAX_SHIFTED = 64  # coordinates shifted under Laplace noise that are looked at; a limit on the work
+# Coordinates shifted under Laplace noise that are looked at: a limit on the work. Not measured.
+MAX_SHIFTED = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -392,7 +393,7 @@ def sample_losses(pairs: Sequence[TranscriptPair], size: int, rng: np.random.Gen
 # --- Bounds from samples of the privacy loss ---
 
 ROUNDING = 1e-9  # how far floating point may put L off: counted in favour of the claim
-MAX_EPSILON_SEARCHED = 100.0  # no larger ε is looked for
+MAX_EPSILON_SEARCHED = 100.0  # no larger ε is looked for; not measured
 # Of the ε that the first half of the samples suggests, the parts that the second half is tested
 # for, largest first. They share the error. Not measured.
 EPSILON_STEPS = (1.0, 0.98, 0.95, 0.9, 0.75, 0.5)
@@ -440,8 +441,9 @@ def epsilon_lower_bound(losses: Floats, delta: float, *, error: float) -> float:
 
 # --- The attack ---
 
+# For the picture alone; chosen by eye.
 CURVE_POINTS = 201
-CURVE_SAMPLES = 20_000  # where only the picture needs samples
+CURVE_SAMPLES = 20_000  # where nothing else needs samples
 
 
 def likelihood_ratio_attack(
@@ -540,9 +542,16 @@ def assess_pairs(
         f"{precision} δ = {format_rounded_down(gain.delta)} at ε = {claim.epsilon:g},"
         f" ε = {format_rounded_down(gain.epsilon)} at δ = {claim.delta:g}"
     )
-    caught = gain.delta > claim.delta or gain.epsilon > claim.epsilon
+    refutes_claim = gain.delta > claim.delta or gain.epsilon > claim.epsilon
     return AuditFinding(
-        attack, neighbour, caught, sentence, gain.delta, gain.epsilon, gain.samples, gain.curve
+        attack,
+        neighbour,
+        refutes_claim,
+        sentence,
+        gain.delta,
+        gain.epsilon,
+        gain.samples,
+        gain.curve,
     )
 
 

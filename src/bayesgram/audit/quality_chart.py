@@ -29,19 +29,21 @@ from bayesgram.charts import (
 )
 from bayesgram.errors import Argument, UsageError
 
+# Chosen by eye.
 PANEL_WIDTH = 330.0  # pixels
-PANEL_HEIGHT = 280.0
-NAME_ROOM = 0.3  # of the axis, left of the smallest ε: for the names of models without one
+PANEL_HEIGHT = 280.0  # pixels
+# Share of the axis left of the smallest ε, for the names of models without one.
+NAME_ROOM = 0.3
 
 
 @dataclass(frozen=True)
 class ChartMeasure:
-    """What a panel shows."""
+    """A measure of quality that has a panel of its own: its name, title and axis."""
 
-    field: str
+    field: str  # of `TextQuality`
     title: str
-    log: bool = False
-    text: int | None = None  # of one of the texts, or of all together
+    log: bool = False  # whether the axis is logarithmic
+    text: int | None = None  # the number of one text; None: all together
 
     def value(self, model: EvaluatedModel) -> float:
         """Return the measured value of a model."""
@@ -111,7 +113,7 @@ def draw_quality_over_epsilon(models: Sequence[EvaluatedModel], *, same_words: b
 
 
 def _words_note(models: Sequence[EvaluatedModel], *, same_words: bool) -> str:
-    """How many words are unknown, and whether perplexities compare."""
+    """Say how many words are unknown, and whether perplexities compare."""
     unknown = sorted(model.quality.out_of_vocabulary for model in models)
     if same_words:
         return f"All models know the same words, and lack {unknown[0]:.1%} of those of the text."
@@ -122,7 +124,7 @@ def _words_note(models: Sequence[EvaluatedModel], *, same_words: bool) -> str:
 
 
 def _legend_note(models: Sequence[EvaluatedModel]) -> str:
-    """What the lines and points mean, those that there are."""
+    """Say what the lines and points mean, those that there are."""
     claims = [model.claim for model in models]
     meanings = {
         "Dotted: models that say no ε.": any(claim.epsilon is None for claim in claims),
@@ -131,7 +133,7 @@ def _legend_note(models: Sequence[EvaluatedModel]) -> str:
         ),
         "Rings: an ε that protects little.": any(claim.grade for claim in claims),
     }
-    return " ".join(meaning for meaning, there in meanings.items() if there)
+    return " ".join(meaning for meaning, is_needed in meanings.items() if is_needed)
 
 
 def _look(family: ModelFamily) -> Literal["line", "dashed"]:
@@ -177,7 +179,7 @@ def _epsilon(model: EvaluatedModel) -> float:
 
 
 def _mean_line(measure: ChartMeasure, family: ModelFamily, colour: str) -> Series:
-    """What a line goes through: of several models of one family and ε, the mean."""
+    """Return the line of a family; of several models with one ε it goes through the mean."""
     values: dict[float, list[float]] = {}
     for member in family.members:
         values.setdefault(_epsilon(member), []).append(measure.value(member))
@@ -186,7 +188,7 @@ def _mean_line(measure: ChartMeasure, family: ModelFamily, colour: str) -> Serie
 
 
 def _epsilon_axis_ends(epsilons: Sequence[float]) -> list[float]:
-    """The ends of the axis of ε: room at the left for names, a little at the right."""
+    """Return the ends of the axis of ε: room at the left for names, a little at the right."""
     low = math.log(min(epsilons))
     high = math.log(max(epsilons))
     width = max(high - low, 1.0)

@@ -252,7 +252,7 @@ def load_attacks(path: Path) -> AuditSummary:
             epsilon=_parse_claimed(document["epsilon"], MAX_EPSILON),
             delta=_parse_claimed(document["delta"], 1.0),
             verdict=str(document["verdict"]),
-            caught=bool(document["caught"]),
+            refutes_claim=bool(document["caught"]),
             findings=[
                 {field: finding[field] for field in REPORTED_FIELDS}
                 for finding in document["findings"]

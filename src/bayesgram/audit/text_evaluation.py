@@ -1,9 +1,11 @@
 """How good language models are for held-out text: perplexity, suggestions, keystrokes saved.
 
-In: `LanguageModel`s and rows of text, perhaps several texts with names. Out: a `TextQuality` for
-each
-model: all texts together, each text, and words by how frequent they are. Everything is computed
-from private text without noise, so it is itself a disclosure (see `evaluation.DISCLOSURE`).
+In:  `LanguageModel`s and rows of text, perhaps several texts with names.
+Out: a `TextQuality` for each model: all texts together, each text, and words by how frequent they
+     are.
+
+Everything is computed from private text without noise, so it is itself a disclosure (see
+`evaluation.DISCLOSURE`).
 
 - **Perplexity** is 10 to the mean −log10 probability of words and sentence ends. A word that the
   model lacks is <unk>, which stands for all such words together: perplexity compares models of the
@@ -37,7 +39,7 @@ from bayesgram.lm.search import NEVER_SUGGESTED, SENTENCE_END, rank_words
 from bayesgram.public.mixture import inputs_by_source
 
 SUGGESTIONS = 3  # as keyboards show
-BATCH_SIZE = 1 << 15  # words that are ranked between two reports of progress
+BATCH_SIZE = 1 << 15  # words that are ranked between two reports of progress; not measured
 UNKNOWN = "unknown"  # the band of words that the model lacks
 Rows = Sequence[pa.LargeBinaryArray]
 
@@ -88,7 +90,7 @@ class TextQuality:
     by_frequency: tuple[FrequencyBandQuality, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the values as `bayesgram evaluate --json` writes them."""
         return {
             **asdict(self),
             "by_text": [asdict(part) for part in self.by_text],
@@ -173,7 +175,7 @@ def evaluate_model(
     scores, orders, states = model.trie.score(tokens.stream)
     is_word = tokens.stream != SENTENCE_END
     ranks, typed = _rank_suggestions(model, tokens.stream[is_word], states[is_word], on_progress)
-    is_known = tokens.stream != model.trie.special[2]
+    is_known = tokens.stream != model.trie.special.unknown
     costs = np.where(typed == NEVER_SUGGESTED, tokens.letters[is_word], typed) + 1
     results = _TokenResults(tokens, scores, is_known, ranks, costs)
     everything = results.summarise("", np.ones(tokens.stream.size, np.bool_))
@@ -208,7 +210,7 @@ def has_same_words(first: LanguageModel, second: LanguageModel) -> bool:
 
 # --- Words by how frequent they are ---
 
-BAND_COUNT = 5
+BAND_COUNT = 5  # fifths: few enough for a table, and for many words in each
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,9 +225,7 @@ class FrequencyBands:
 
     model: LanguageModel  # which words are known
     shares: Floats  # of the running words, for each of the model's words
-    fifths: tuple[
-        int, ...
-    ]  # which fifth each band is, from 1; a fifth that no word has is left out
+    fifths: tuple[int, ...]  # which fifth each band is, from 1; those without words are left out
     least_shares: Floats  # the share of the rarest word of each band, descending
 
     @classmethod
@@ -235,8 +235,8 @@ class FrequencyBands:
         stream = np.concatenate([np.zeros(0, np.int32), *streams])
         words = stream[stream != SENTENCE_END]
         shares = np.bincount(words, minlength=len(model.trie.words)) / max(words.size, 1)
-        known = words[words != model.trie.special[2]]
-        fifths, least_shares = split_into_fifths(shares[known])
+        known_words = words[words != model.trie.special.unknown]
+        fifths, least_shares = split_into_fifths(shares[known_words])
         return cls(model, shares, fifths, least_shares)
 
     @property
@@ -248,7 +248,7 @@ class FrequencyBands:
         """Return the band of each token; that of a sentence end means nothing."""
         numbers = self.model.encode_tokens(data, offsets)
         bands = np.searchsorted(-self.least_shares, -self.shares[np.maximum(numbers, 0)])
-        is_unknown = (numbers == self.model.trie.special[2]) | (numbers == SENTENCE_END)
+        is_unknown = (numbers == self.model.trie.special.unknown) | (numbers == SENTENCE_END)
         rarest = max(self.least_shares.size - 1, 0)  # also of words only another tokenizer finds
         return np.where(is_unknown, self.unknown, np.minimum(bands, rarest)).astype(np.int32)
 
@@ -304,7 +304,7 @@ def encode_texts(
 def _check_words(tokens: EncodedTexts, names: list[str], model: LanguageModel, name: str) -> None:
     """Refuse a text that has no words, or none that the model knows."""
     is_word = tokens.stream != SENTENCE_END
-    is_known = is_word & (tokens.stream != model.trie.special[2])
+    is_known = is_word & (tokens.stream != model.trie.special.unknown)
     word_counts = np.bincount(tokens.text[is_word], minlength=len(names))
     known_counts = np.bincount(tokens.text[is_known], minlength=len(names))
     for number, text_name in enumerate(names):
@@ -327,15 +327,15 @@ def _rank_suggestions(
     """
     pairs, pair_of_word = np.unique(states.astype(np.int64) << 32 | words, return_inverse=True)
     contexts = (pairs >> 32).astype(np.int32)
-    wanted = (pairs & 0xFFFFFFFF).astype(np.int32)
+    targets = (pairs & 0xFFFFFFFF).astype(np.int32)
     ranks = np.empty(pairs.size, np.int32)
     typed = np.empty(pairs.size, np.int32)
-    known = model.trie.words
-    searched = model.trie.for_prediction
+    model_words = model.trie.words
+    trie = model.trie.for_prediction
     for begin in range(0, pairs.size, BATCH_SIZE):
         batch = slice(begin, begin + BATCH_SIZE)
         ranks[batch], typed[batch] = rank_words(
-            contexts[batch], wanted[batch], SUGGESTIONS, known.data, known.ends, searched
+            contexts[batch], targets[batch], SUGGESTIONS, model_words.data, model_words.ends, trie
         )
         if on_progress:
             on_progress(min(begin + BATCH_SIZE, pairs.size) / pairs.size)
@@ -352,21 +352,23 @@ class _TokenResults:
     ranks: Ids  # of words alone, without sentence ends
     costs: Ids  # keystrokes; of words alone
 
-    def summarise(self, name: str, wanted: Bools) -> SubsetQuality:
-        """Return the quality for the wanted tokens."""
+    def summarise(self, name: str, mask: Bools) -> SubsetQuality:
+        """Return the quality for the tokens of a mask."""
         is_word = self.tokens.stream != SENTENCE_END
-        among_words = wanted[is_word]
-        wanted_words = wanted & is_word
+        among_words = mask[is_word]
+        selected_words = mask & is_word
         ranks = self.ranks[among_words]
         costs = self.costs[among_words]
         return SubsetQuality(
             name=name,
             share=float(among_words.mean()),
-            perplexity=_perplexity(self.scores[wanted]),
-            out_of_vocabulary=float(1 - self.is_known[wanted_words].mean()),
+            perplexity=_perplexity(self.scores[mask]),
+            out_of_vocabulary=float(1 - self.is_known[selected_words].mean()),
             accuracy_1=float((ranks == 0).mean()),
             accuracy_3=float((ranks < SUGGESTIONS).mean()),
-            keystrokes_saved=float(1 - costs.sum() / (self.tokens.letters[wanted_words] + 1).sum()),
+            keystrokes_saved=float(
+                1 - costs.sum() / (self.tokens.letters[selected_words] + 1).sum()
+            ),
         )
 
     def summarise_bands(self, bands: FrequencyBands) -> tuple[FrequencyBandQuality, ...]:
@@ -375,10 +377,10 @@ class _TokenResults:
         names = [*(f"fifth {number}" for number in bands.fifths), UNKNOWN]
         qualities = []
         for band in np.unique(self.tokens.band[is_word]).tolist():
-            wanted = is_word & (self.tokens.band == band)
-            known = wanted & self.is_known
-            summary = asdict(self.summarise(names[band], wanted))
-            summary["perplexity"] = _perplexity(self.scores[known]) if known.any() else None
+            in_band = is_word & (self.tokens.band == band)
+            is_scored = in_band & self.is_known
+            summary = asdict(self.summarise(names[band], in_band))
+            summary["perplexity"] = _perplexity(self.scores[is_scored]) if is_scored.any() else None
             least_share = float(f"{bands.least_shares[band]:.1e}") if band < bands.unknown else None
             qualities.append(FrequencyBandQuality(**summary, least_share=least_share))
         return tuple(qualities)
@@ -437,12 +439,12 @@ class EvaluatedModel:
 
     @property
     def family(self) -> str:
-        """Its name without its ε."""
+        """The name of the model without its ε: models of one family are one line of a chart."""
         epsilon = "" if self.claim.epsilon is None else f"{self.claim.epsilon:g}"
         return self.name.removesuffix(epsilon).rstrip("-_=. ") or self.name
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the values as `bayesgram evaluate --json` writes them."""
         claim = {"epsilon": self.claim.epsilon, "guarantee": self.claim.label}
         return {"model": self.model, "name": self.name, **claim, **self.quality.to_json()}
 

@@ -92,7 +92,7 @@ def audit(
     if output is not None:
         runner.save_audit(result, output, force=force)
     _print_findings(result, output, json=json)
-    if fail_if_caught and result.caught:
+    if fail_if_caught and result.refutes_claim:
         raise typer.Exit(1)
 
 
@@ -104,7 +104,12 @@ def _print_findings(result: "Audit", output: Path | None, *, json: bool) -> None
         console.print_json(result.to_json())
         return
     rows = [
-        (finding.attack, finding.neighbour, "CAUGHT" if finding.caught else "–", finding.sentence)
+        (
+            finding.attack,
+            finding.neighbour,
+            "CAUGHT" if finding.refutes_claim else "–",
+            finding.sentence,
+        )
         for finding in result.findings
     ]
     columns = ("attack", "neighbour", "result", "what it gets")

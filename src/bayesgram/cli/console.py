@@ -257,7 +257,7 @@ class ReadingBar:
         """
         from bayesgram.io import read_records
 
-        paths = [Path(one) for one in inputs]  # known as paths, messages may show them
+        paths = [Path(path) for path in inputs]  # errors may name a path, but not another string
         reader = read_records(paths, on_progress=self._advance, **arguments)
         self._bytes_left += times * reader.size
         self._bytes_total += times * reader.size
@@ -273,7 +273,7 @@ class ReadingBar:
         self._bar.advance(self._task, count)
 
     def finish(self) -> None:
-        """Fill the bar."""
+        """Fill the bar, and show its first label again."""
         self._bar.update(
             self._task,
             description=self._label,
@@ -325,7 +325,7 @@ def round_private(number: int) -> int:
 
 
 def format_private(number: int) -> str:
-    """Return the same in words.
+    """Write a rounded private number in words.
 
     >>> format_private(978966), format_private(123), format_private(57)
     ('about 980,000', 'about 120', 'fewer than 100')

@@ -102,17 +102,18 @@ def _own_command() -> str:
     return f"{os.path.relpath(sys.executable)} -m bayesgram"
 
 
-def _print_discovered(found: "DiscoveredNgrams") -> None:
+def _print_discovered(discovered: "DiscoveredNgrams") -> None:
     """Print what the discovery added, and how much more of what people write is listed then."""
     rows = [
         (ngram, str(order), f"{weight:.1f}")
-        for ngram, order, weight in found.ngrams[:MAX_DISCOVERED]
+        for ngram, order, weight in discovered.ngrams[:MAX_DISCOVERED]
     ]
     if rows:
-        title = f"Discovered: {len(found.ngrams):,} n-grams that public text lacks, {found.claim}"
-        columns = ("n-gram", "order", f"weight (T = {found.level:.1f})")
+        ngram_count = len(discovered.ngrams)
+        title = f"Discovered: {ngram_count:,} n-grams that public text lacks, {discovered.claim}"
+        columns = ("n-gram", "order", f"weight (T = {discovered.level:.1f})")
         console.print_table(title, columns, rows, right=("order",))
-    for coverage in found.covered:
+    for coverage in discovered.covered:
         console.write(
             f"The vocabulary has {coverage.before:.1%} of what people write in n-grams of order"
             f" {coverage.order}; with what was discovered, {coverage.after:.1%}."

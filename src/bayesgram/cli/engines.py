@@ -61,8 +61,10 @@ def open_counts(
         in_memory: Whether counts on this machine are loaded; else they stay on disk.
     """
     if not is_spark(engine, master):
-        read = mechanism_options.load_counts if in_memory else mechanism_options.open_counts
-        yield read(counts, vocab)
+        if in_memory:
+            yield mechanism_options.load_counts(counts, vocab)
+        else:
+            yield mechanism_options.open_counts(counts, vocab)
         return
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.spark.counts import load_counts

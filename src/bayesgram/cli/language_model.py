@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """What `export` writes."""
+    """The formats that `export` writes: a language model, or a table of n-grams or words."""
 
     ARPA = "arpa"
     TSV = "tsv"

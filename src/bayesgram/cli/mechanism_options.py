@@ -258,8 +258,8 @@ def _check_options(name: MechanismName, given_options: list[str]) -> None:
         if option not in OPTIONS_OF[name]:
             owners = [owner for owner, options in OPTIONS_OF.items() if option in options]
             raise UsageError(
-                f"{_dashed(option)}: not an option of the mechanism {name}, which has"
-                f" {', '.join(map(_dashed, OPTIONS_OF[name]))}. {_dashed(option)} is for"
+                f"{_option_name(option)}: not an option of the mechanism {name}, which has"
+                f" {', '.join(map(_option_name, OPTIONS_OF[name]))}. {_option_name(option)} is for"
                 f" --mechanism {' or '.join(owners)}."
             )
     if name is not MechanismName.PAPER:
@@ -267,22 +267,22 @@ def _check_options(name: MechanismName, given_options: list[str]) -> None:
     for option in ("slope", "rho"):
         if "tune" in given_options and option in given_options:
             raise UsageError(
-                f"{_dashed(option)} and --tune: --tune chooses it; leave one of them out."
+                f"{_option_name(option)} and --tune: --tune chooses it; leave one of them out."
             )
     for option in TUNING_OPTIONS:
         if "tune" not in given_options and option in given_options:
             raise UsageError(
-                f"{_dashed(option)}: has a meaning only with --tune; add it or leave this out."
+                f"{_option_name(option)}: has a meaning only with --tune; add it or leave this out."
             )
 
 
-def _dashed(name: str) -> str:
+def _option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
 # --- Budgets ---
 
-DEFAULT_DELTA = 1e-7
+DEFAULT_DELTA = 1e-7  # a convention: far below 1/(number of users) of most services
 NOT_PROVED = {MechanismName.PAPER, MechanismName.K_ANONYMITY}
 NO_DELTA = {MechanismName.LAPLACE, MechanismName.LAPLACE_PUBLIC, MechanismName.K_ANONYMITY}
 
@@ -365,10 +365,10 @@ def load_counts(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":
 
 
 def _read_with_vocabulary(
-    counts: Path, vocab: Path, read: Callable[..., CountsType]
+    counts: Path, vocab: Path, read_counts: Callable[..., CountsType]
 ) -> "tuple[CountsType, Vocabulary]":
     from bayesgram.public.vocabulary import Vocabulary
 
     with console.step("Reading counts"):
         vocabulary = Vocabulary.load(vocab)
-        return read(counts, vocabulary_size=len(vocabulary)), vocabulary
+        return read_counts(counts, vocabulary_size=len(vocabulary)), vocabulary

@@ -253,8 +253,8 @@ TokenizerName = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help=f"How text is cut (docs/text.md): {', '.join(NAMED_TOKENIZERS)} or {FILE_PREFIX}PATH, a"
-        " tokenizer.json.",
+        help=f"How text is cut (docs/text.md): {', '.join(NAMED_TOKENIZERS)} or"
+        f" {FILE_PREFIX}PATH, a tokenizer.json.",
         show_default="words",
     ),
 ]

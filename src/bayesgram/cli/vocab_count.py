@@ -284,7 +284,7 @@ def _make_locally(
     with_model = request.output is not None
     then = "Making the model" if with_model else "Choosing n-grams"
     with console.reading("Reading public text", then=then) as bar:
-        read = partial(
+        read_records = partial(
             bar.records,
             times=2 if with_model else 1,
             text_column=text_column,
@@ -293,7 +293,7 @@ def _make_locally(
             warn_about_users=True,
             require_rows=len(sources) == 1,
         )
-        opened = open_sources(sources, tokenizer, text_column, read)
+        opened = open_sources(sources, tokenizer, text_column, read_records)
         if with_model:
             require_text(opened)  # refuses sources that are no text
         vocabulary = make_vocabulary(opened)

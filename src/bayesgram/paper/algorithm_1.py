@@ -142,5 +142,5 @@ class AsPrinted(Paper):
     """
 
     def mean(self, statistics: Statistics, vocabulary: Vocabulary) -> Floats:
-        """Return ρ x̂ + (1 − ρ) μ_p."""
+        """Return ρ x̂ + (1 − ρ) μ_p, as Algorithm 1 prints it."""
         return self.rho * statistics.x_hat + (1 - self.rho) * centred_log(vocabulary.counts)

@@ -61,11 +61,11 @@ class ExperimentRun:
         return MechanismBench(data, sums, metric or kl, self.delta, self.workers)
 
     def choose_grid(self, full: Sequence[Item], quick: Sequence[Item]) -> Sequence[Item]:
-        """Return the values to try."""
+        """Return the values to try: fewer of them in a quick run."""
         return quick if self.quick else full
 
     def describe(self) -> str:
-        """Return one line for charts."""
+        """Return a line about the data and δ, for charts."""
         data = self.data
         return (
             f"{data.source}: about {data.users:,} users, {len(data.vocabulary):,} n-grams;"
@@ -193,7 +193,7 @@ def perplexity(held_out: NDArray[np.integer], theta: Floats, context: Integers) 
         raise BayesgramError(
             "nobody is held out, or they have no n-gram of the vocabulary; give more users."
         )
-    seen = held_out > 0
-    conditional = theta[seen] / np.bincount(context, theta)[context[seen]]
-    loss = -(held_out[seen] * np.log(conditional)).sum() / held_out.sum()
+    occurs = held_out > 0
+    conditional = theta[occurs] / np.bincount(context, theta)[context[occurs]]
+    loss = -(held_out[occurs] * np.log(conditional)).sum() / held_out.sum()
     return float(np.exp(loss))

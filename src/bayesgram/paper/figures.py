@@ -49,10 +49,11 @@ from bayesgram.paper.line_charts import (
 from bayesgram.privacy.budget import Budget
 
 KL_TITLE = "KL(p || θ), log scale; lower is better"
-KL_TITLE_OF_PANELS = "KL(p || θ), log scale; lower is better"
 
 # --- Figure 1: KL against ε, every mechanism on all users ---
 
+# Grids and tolerances of this module are conventions: the paper's own values where it states
+# them, and otherwise chosen by hand.
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 QUICK_EPSILONS = (0.1, 1.0, 10.0)
 FIGURE_1_METHODS = (*PUBLIC_AND_PRIVATE, Method.PAPER_RANGE, *LAPLACES)
@@ -68,7 +69,7 @@ def figure_1_rows(run: ExperimentRun) -> list[ResultRow]:
 
 
 def draw_figure_1(rows: Sequence[ResultRow], setting: str) -> Drawing:
-    """Draw lines over ε."""
+    """Draw Figure 1: the KL of every method over ε."""
     panel = Panel(rows, PanelAxis("epsilon", "ε (log scale)"), KL_TITLE, width=460)
     return add_title(panel.draw(), "KL against ε", setting, LINE_NOTE)
 
@@ -166,8 +167,8 @@ def _draw_two_panels(rows: Sequence[ResultRow], axis: PanelAxis) -> Drawing:
     left = [row for row in rows if row.method in PUBLIC_AND_PRIVATE]
     right = [row for row in rows if row.method in LAPLACES]
     return side_by_side(
-        Panel(left, axis, KL_TITLE_OF_PANELS, domain, width=300),
-        Panel(right, axis, KL_TITLE_OF_PANELS, domain, width=300),
+        Panel(left, axis, KL_TITLE, domain, width=300),
+        Panel(right, axis, KL_TITLE, domain, width=300),
     )
 
 
@@ -330,7 +331,7 @@ def figure_4_rows(run: ExperimentRun) -> list[ResultRow]:
 
 
 def draw_figure_4(rows: Sequence[ResultRow], setting: str) -> Drawing:
-    """Draw lines over the noise."""
+    """Draw Figure 4: the KL of every method over the noise on public counts."""
     axis = PanelAxis(
         "public_noise", "scale of the Laplace noise on the public counts (log scale)", format_number
     )
@@ -412,11 +413,11 @@ def draw_figure_5(rows: Sequence[ResultRow], setting: str) -> Drawing:
     over_k = [row for row in rows if row.k is not None]
     over_epsilon = [row for row in rows if row.k is None]
     panels = side_by_side(
-        Panel(over_k, PanelAxis("k", "K (log scale)"), KL_TITLE_OF_PANELS, domain, width=270),
+        Panel(over_k, PanelAxis("k", "K (log scale)"), KL_TITLE, domain, width=270),
         Panel(
             over_epsilon,
             PanelAxis("epsilon", "ε (log scale)"),
-            KL_TITLE_OF_PANELS,
+            KL_TITLE,
             domain,
             width=330,
         ),
@@ -677,7 +678,7 @@ def table_1_rows(run: ExperimentRun) -> list[ResultRow]:
 
 
 def draw_table_1(rows: Sequence[ResultRow], setting: str) -> Drawing:
-    """Draw a dot for each method."""
+    """Draw Table 1: a dot for the perplexity of each method."""
     chart = draw_dots(
         rows,
         x_title="perplexity of held-out trigrams (log scale; lower is better)",

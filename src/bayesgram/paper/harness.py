@@ -102,7 +102,7 @@ def _peak_bytes() -> int:
 SUBSET_KEY = 0x51AB5E7
 HELD_OUT_KEY = 0x4E1D007
 PUBLIC_NOISE_SEED = 20210426
-# A smaller library of messages for a smaller crowd.
+# A smaller library of messages, for a smaller crowd; chosen by hand, so that a run is quick.
 QUICK_LIBRARY = {"sentences": 100_000, "personas": 128, "pool": 48}
 
 
@@ -234,7 +234,7 @@ def _select_rows(
 
 GRID = Grid(score_sensitivity=ScoreSensitivity.PUBLISHED)  # Algorithm 2 as published
 # The oracle's grid: S from 10⁻⁶, below the paper's range, in half powers of ten, and the paper's
-# own.
+# own. Not measured against finer ones.
 BEST_SLOPES = tuple(sorted({*(10.0 ** (power / 2) for power in range(-12, -1)), *GRID.slopes}))
 BEST_RHOS = tuple(tenth / 10 for tenth in range(1, 11))
 
@@ -269,7 +269,7 @@ class WeightedStatistics:
     def sample(
         self, prior_logs: Floats, budget: Budget, noise: NoiseSource, *, slope: float, rho: float
     ) -> Floats:
-        """Draw θ by Algorithm 1."""
+        """Draw θ by Algorithm 1, with noise for this budget."""
         sigma = classical_sigma(self.gamma[slope], rho=rho, budget=budget)
         return softmax(noise.gaussian(self.mean(prior_logs, slope=slope, rho=rho), scale=sigma))
 
@@ -349,7 +349,7 @@ class ExactSums:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The paper's C and W."""
+        """The paper's bounds C and W for this number of users."""
         return paper_bounds(self.users)
 
     @property
@@ -363,9 +363,9 @@ class ExactSums:
         return self.counts.cached_sum(("totals", max_total), lambda: clipped().totals)
 
     @property
-    def weighted(self) -> WeightedStatistics:
+    def weighted_statistics(self) -> WeightedStatistics:
         """Algorithm 1 for all users and every S."""
-        return self._cached(
+        return self._make_once(
             "weighted",
             lambda: WeightedStatistics.from_statistics(Statistics(self._clip()), BEST_SLOPES),
         )
@@ -373,7 +373,7 @@ class ExactSums:
     @property
     def held_out_splits(self) -> dict[int, HeldOutSplit]:
         """Algorithm 2 for each seed's split."""
-        return self._cached("held-out splits", self._split)
+        return self._make_once("held-out splits", self._split)
 
     def _split(self) -> dict[int, HeldOutSplit]:
         clipped = self._clip()
@@ -388,8 +388,8 @@ class ExactSums:
         max_count, max_total = self.bounds
         return clip(self.counts, max_count=max_count, max_total=max_total, key=self.key)
 
-    def _cached(self, name: str, make: Callable[[], Sums]) -> Sums:
-        """Return what has this name, made on first use; threads wait for the first."""
+    def _make_once(self, name: str, make: Callable[[], Sums]) -> Sums:
+        """Return the value of this name, made on first use; other threads wait for it."""
         with self._lock:
             if name not in self._sums:
                 self._sums[name] = make()
@@ -398,7 +398,7 @@ class ExactSums:
 
 # --- Every mechanism on one dataset ---
 
-BEST_TOTALS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # W that the oracle tries
+BEST_TOTALS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # W that the oracle tries; not measured
 MIN_PROBABILITY = 1e-300  # a probability that vanished counts as this, so that every KL is finite
 
 Metric = Callable[[Floats], float]  # of θ; lower is better
@@ -424,7 +424,7 @@ class Method(StrEnum):
 
     @property
     def guarantee(self) -> str:
-        """What its ε is worth."""
+        """The label of its guarantee: PROVED, EMPIRICAL or NONE."""
         if self.value.startswith("paper"):
             return "EMPIRICAL"
         return "NONE" if self.value.startswith(("k-", "private")) else "PROVED"
@@ -478,21 +478,23 @@ class MechanismBench:
         methods: Iterable[Method] = (*PUBLIC_AND_PRIVATE, *LAPLACES),
     ) -> list[ResultRow]:
         """Measure these methods at these ε, for every seed."""
-        wanted = set(methods)
+        chosen = set(methods)
         seeds = self.sums.seeds
         public = public_distribution(self.data.vocabulary.counts)
         rows = [self._row(Method.PUBLIC, public, epsilon=epsilon) for epsilon in epsilons]
-        if Method.POSTERIOR in wanted:
-            rows += self._run_parallel(self._posterior, product(epsilons, seeds))
-        if Method.PAPER_TUNED in wanted:
-            rows += self._run_parallel(self._tuned_paper, product(epsilons, seeds))
-        if Method.PAPER_BEST in wanted:
-            tried = self._run_parallel(
-                self._paper, product(epsilons, seeds, BEST_SLOPES, BEST_RHOS)
+        if Method.POSTERIOR in chosen:
+            rows += self._run_parallel(self._run_posterior, product(epsilons, seeds))
+        if Method.PAPER_TUNED in chosen:
+            rows += self._run_parallel(self._run_tuned_paper, product(epsilons, seeds))
+        if Method.PAPER_BEST in chosen:
+            candidate_rows = self._run_parallel(
+                self._run_paper, product(epsilons, seeds, BEST_SLOPES, BEST_RHOS)
             )
-            rows += best_settings(tried, ("slope", "rho"))
+            rows += best_settings(candidate_rows, ("slope", "rho"))
             in_range = [
-                row for row in tried if row.slope is not None and row.slope >= min(GRID.slopes)
+                row
+                for row in candidate_rows
+                if row.slope is not None and row.slope >= min(GRID.slopes)
             ]
             rows += [
                 replace(row, method=Method.PAPER_RANGE)
@@ -502,9 +504,9 @@ class MechanismBench:
             (Method.LAPLACE, Method.LAPLACE_BEST),
             (Method.LAPLACE_PUBLIC, Method.LAPLACE_PUBLIC_BEST),
         ):
-            if at_paper_total in wanted:
-                rows += self._laplaces(epsilons, at_paper_total, at_best_total)
-        return [row for row in rows if row.method in wanted]
+            if at_paper_total in chosen:
+                rows += self._laplace_rows(epsilons, at_paper_total, at_best_total)
+        return [row for row in rows if row.method in chosen]
 
     def run_k_anonymity(self, ks: Sequence[int]) -> list[ResultRow]:
         """Measure both ways to spread what is suppressed, for each K."""
@@ -538,35 +540,37 @@ class MechanismBench:
         with ThreadPoolExecutor(self.workers) as pool:
             return list(pool.map(lambda arguments_of_row: task(*arguments_of_row), list(arguments)))
 
-    def _laplaces(
+    def _laplace_rows(
         self, epsilons: Sequence[float], at_paper_total: Method, at_best_total: Method
     ) -> Iterator[ResultRow]:
         """Yield rows at the paper's W, and at the best of the grid."""
         _, paper_total = self.sums.bounds
         totals = sorted({*BEST_TOTALS, paper_total})
-        tried = self._run_parallel(
-            partial(self._laplace, at_paper_total), product(epsilons, self.sums.seeds, totals)
+        candidate_rows = self._run_parallel(
+            partial(self._run_laplace, at_paper_total), product(epsilons, self.sums.seeds, totals)
         )
-        yield from (row for row in tried if row.max_total == paper_total)
-        best = best_settings(tried, ("max_total",))
+        yield from (row for row in candidate_rows if row.max_total == paper_total)
+        best = best_settings(candidate_rows, ("max_total",))
         yield from (replace(row, method=at_best_total) for row in best)
 
-    def _laplace(self, method: Method, epsilon: float, seed: int, max_total: int) -> ResultRow:
+    def _run_laplace(self, method: Method, epsilon: float, seed: int, max_total: int) -> ResultRow:
         mechanism = (Laplace if method == Method.LAPLACE else LaplacePublic)(max_total)
         noise = Randomness.from_seed(seed).noise
         totals = self.sums.laplace_totals(max_total)
         theta = mechanism.sample(totals, self.data.vocabulary, Budget(epsilon), noise)
         return self._row(method, theta, epsilon=epsilon, delta=0.0, seed=seed, max_total=max_total)
 
-    def _paper(self, epsilon: float, seed: int, slope: float, rho: float) -> ResultRow:
+    def _run_paper(self, epsilon: float, seed: int, slope: float, rho: float) -> ResultRow:
         """Measure Algorithm 1 at one (S, ρ)."""
         noise = Randomness.from_seed(seed).noise
         prior_logs = centred_log(self.data.vocabulary.counts)
         budget = Budget(epsilon, self.delta)
-        theta = self.sums.weighted.sample(prior_logs, budget, noise, slope=slope, rho=rho)
+        theta = self.sums.weighted_statistics.sample(
+            prior_logs, budget, noise, slope=slope, rho=rho
+        )
         return self._paper_row(Method.PAPER_BEST, theta, epsilon, seed, slope, rho)
 
-    def _tuned_paper(self, epsilon: float, seed: int) -> ResultRow:
+    def _run_tuned_paper(self, epsilon: float, seed: int) -> ResultRow:
         """Measure Algorithm 2 end to end."""
         split = self.sums.held_out_splits[seed]
         noise = Randomness.from_seed(seed).noise
@@ -593,7 +597,7 @@ class MechanismBench:
             rho=rho,
         )
 
-    def _posterior(self, epsilon: float, seed: int) -> ResultRow:
+    def _run_posterior(self, epsilon: float, seed: int) -> ResultRow:
         """Measure `Posterior` itself; the counts remember its exact sums."""
         outcome = Posterior().estimate(
             self.sums.counts,
@@ -611,11 +615,13 @@ class MechanismBench:
         )
 
 
-def best_settings(tried: Sequence[ResultRow], settings: Sequence[str]) -> Iterator[ResultRow]:
+def best_settings(
+    candidate_rows: Sequence[ResultRow], settings: Sequence[str]
+) -> Iterator[ResultRow]:
     """Yield, for each ε, the rows of the settings with the smallest median over seeds."""
-    for epsilon in dict.fromkeys(row.epsilon for row in tried):
+    for epsilon in dict.fromkeys(row.epsilon for row in candidate_rows):
         groups: dict[tuple[float, ...], list[ResultRow]] = {}
-        for row in tried:
+        for row in candidate_rows:
             if row.epsilon == epsilon:
                 values = tuple(getattr(row, name) for name in settings)
                 groups.setdefault(values, []).append(row)

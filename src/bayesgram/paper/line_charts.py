@@ -33,7 +33,7 @@ LINE_NOTE = (
     "Line: median over seeds; band: smallest to largest."
     " Dashed, *: chosen by looking at private data."
 )
-HEIGHT = 380  # of a panel, in pixels
+HEIGHT = 380  # of a panel, in pixels; chosen by eye
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PanelAxis:
 
 @dataclass(frozen=True)
 class LinePoint:
-    """One point of a line."""
+    """A point of a line: the median over seeds, between the smallest and the largest value."""
 
     method: str
     x: float
@@ -84,7 +84,7 @@ def log_domain(rows: Sequence[ResultRow]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes."""
+    """One chart of lines with its axes; several of them may stand side by side."""
 
     rows: Sequence[ResultRow]
     axis: PanelAxis

@@ -42,7 +42,7 @@ class Statistics:
         return centred_log(self.clipped.totals)
 
     def weights(self, slope: float) -> Floats:
-        """Return w (Eq. 5)."""
+        """Return w, the trust in each n-gram (Eq. 5)."""
         return weights(self.clipped.users_per_ngram, slope=slope, max_count=self.clipped.max_count)
 
     def weights_without_one(self, slope: float) -> Floats:

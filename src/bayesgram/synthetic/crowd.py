@@ -38,9 +38,11 @@ from bayesgram.synthetic.population import (
     write_chat_messages,
 )
 
+# A plausible crowd; no experiment chose these numbers.
 ORDER = 3
 STOCK_SHARE = 0.05  # of a user's messages are stock messages
 STOCK_MESSAGES = 5  # stock messages of a user
+# Limits on memory; not measured.
 BATCH_SIZE = 1 << 16  # users that a thread makes in one go
 LIBRARY_BATCH = 1 << 17  # library messages that are written in one go
 
@@ -144,9 +146,9 @@ def _choose_topic(key: np.uint64, likes: np.uint64, chances: Floats, leaning: fl
     Those who write a lot lean to the later topics.
     """
     liked = unit_interval(derive(key, _LOYAL)) / TOPIC_PERSISTENCE
-    drawn = derive(likes, np.uint64(liked * TOPICS_PER_USER)) if liked < 1 else derive(key, _TOPIC)
+    topic = derive(likes, np.uint64(liked * TOPICS_PER_USER)) if liked < 1 else derive(key, _TOPIC)
     return int(
-        np.searchsorted(chances, min(unit_interval(drawn) ** leaning, BELOW_1), side="right")
+        np.searchsorted(chances, min(unit_interval(topic) ** leaning, BELOW_1), side="right")
     )
 
 

@@ -50,7 +50,7 @@ _WEIGHT = re.compile(r"(\d+(?:\.\d+)?)\*\s*")
 
 @dataclass(frozen=True)
 class Production:
-    """One way to expand a rule."""
+    """One of the choices of a rule: the symbols that the rule becomes, and its weight."""
 
     weight: float
     symbols: list[tuple[int, str]]  # (kind, text or name of a rule)
@@ -125,10 +125,10 @@ def _add_line(
     """
     while group := _GROUP.search(line):
         inner = "<" + group[1].translate(str.maketrans("|{}", "/[]")) + ">"
-        rules[inner] = [_choice(part, where) for part in group[1].split("|")]
+        rules[inner] = [_parse_choice(part, where) for part in group[1].split("|")]
         line = f"{line[: group.start()]}{{{inner}}}{line[group.end() :]}"
     for part in line.split("|"):
-        choice = _choice(part, where)
+        choice = _parse_choice(part, where)
         if not choice.symbols:
             raise UsageError(
                 f"{where}: an empty choice of {name!r}; write () where nothing is meant"
@@ -142,7 +142,7 @@ def _add_line(
         rules[name].append(choice)
 
 
-def _choice(part: str, where: str) -> Production:
+def _parse_choice(part: str, where: str) -> Production:
     """Parse `3* some text with {references}`."""
     part = part.strip()
     weight = _WEIGHT.match(part)
@@ -310,9 +310,8 @@ def _append_byte(
         if at > row and byte in (33, 44, 46, 63):  # ! , . ?
             out[at - 1] = byte
             return at
-    end = (
-        at - 3 if at - row > 2 and out[at - 2] == 34 else at - 2
-    )  # a stop may hide behind a closing quote
+    # A stop may hide behind a closing quote.
+    end = at - 3 if at - row > 2 and out[at - 2] == 34 else at - 2
     sentence = at == row or before == 34 or (before == 32 and out[end] in (33, 46, 63))
     vowel = small in (97, 101, 105, 111) or (
         small == 117
@@ -326,7 +325,8 @@ def _append_byte(
         and out[at - 2] | 32 == 97
         and (at == row + 2 or out[at - 3] == 32)
     ):
-        out[at - 1], out[at] = 110, 32
+        out[at - 1] = 110  # n
+        out[at] = 32
         at += 1
     if plain:
         out[at] = small
@@ -356,18 +356,17 @@ def expand_rows(
     out = np.empty(1 << 20, np.uint8)
     ends = np.zeros(len(keys) + 1, np.int32)
     widest = longest_row(tables.first_symbol)
-    stack = np.empty(
-        len(tables.first_choice) * widest, np.int64
-    )  # enough: no rule waits for itself
+    # Large enough, as no rule waits for itself.
+    stack = np.empty(len(tables.first_choice) * widest, np.int64)
     at = 0
     for row in range(len(keys)):
         start = at
-        drawn = np.uint64(0)
+        draw = np.uint64(0)
         for _ in range(times[row]):
             at = _append_byte(SPACE, 0, False, out, start, at)
-            drawn += np.uint64(1)
+            draw += np.uint64(1)
             top = _push_production(
-                tables, stack, 0, roots[row], unit_interval(derive(keys[row], drawn))
+                tables, stack, 0, roots[row], unit_interval(derive(keys[row], draw))
             )
             while top > 0:
                 top -= 1
@@ -376,9 +375,8 @@ def expand_rows(
                 if kind == TEXT:
                     first = tables.first_byte[value]
                     last = tables.first_byte[value + 1]
-                    if at + 2 * (last - first) + 1 > len(
-                        out
-                    ):  # room for a space, and an n after each a
+                    # Room for a space, and an n after each a.
+                    if at + 2 * (last - first) + 1 > len(out):
                         out = np.concatenate((out, np.empty_like(out)))
                     for i in range(first, last):
                         at = _append_byte(tables.text, i, plain[row], out, start, at)
@@ -386,10 +384,10 @@ def expand_rows(
                     fixed = derive(owners[row], OWN_STREAM + np.uint64(value))
                     top = _push_production(tables, stack, top, value, unit_interval(fixed))
                 else:
-                    drawn += np.uint64(1)
+                    draw += np.uint64(1)
                     rule = tables.by_topic[value, topics[row]] if kind == TOPIC else value
                     top = _push_production(
-                        tables, stack, top, rule, unit_interval(derive(keys[row], drawn))
+                        tables, stack, top, rule, unit_interval(derive(keys[row], draw))
                     )
         while at > start and (out[at - 1] == 32 or (plain[row] and out[at - 1] == 46)):
             at -= 1

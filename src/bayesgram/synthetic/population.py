@@ -52,7 +52,7 @@ ARTICLE_TILT = 0.6
 # The same for public chat: words that articles like are rarer there than in private messages.
 CHAT_TILT = -0.7
 MIN_PARAGRAPH = 3  # sentences
-MAX_PARAGRAPH = 7
+MAX_PARAGRAPH = 7  # sentences
 MAX_USERS = 10_000_000
 MAX_SENTENCES = 1_000_000_000
 PARAGRAPHS_PER_BATCH = 20_000  # in a batch of articles
@@ -377,8 +377,8 @@ def _plan_messages(users: Index, keys: Keys) -> tuple[Index, Index, Keys, Index]
     order = np.argsort(derive(derive(keys, _ORDER)[who], nth))
     liked = unit_interval(derive(message, _LOYAL)) / TOPIC_PERSISTENCE
     favourite = derive(derive(keys, _LIKES)[who], (liked * TOPICS_PER_USER).astype(np.uint64))
-    drawn = unit_interval(np.where(liked < 1, favourite, derive(message, _TOPIC)))
-    topics = chat.topic(np.minimum(drawn ** leanings[who], BELOW_1))
+    draws = unit_interval(np.where(liked < 1, favourite, derive(message, _TOPIC)))
+    topics = chat.topic(np.minimum(draws ** leanings[who], BELOW_1))
     return who[order], roots[order], text_keys[order], topics[order]
 
 
