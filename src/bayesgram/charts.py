@@ -345,7 +345,13 @@ def _join_labels(drawings: Sequence[Drawing]) -> str:
 
 
 def add_title(drawing: Drawing, title: str, notes: Sequence[str] = ()) -> Drawing:
-    """Put a title and notes above a drawing, in as many lines as they need."""
+    """Put a title and notes above a drawing, in as many lines as they need.
+
+    Args:
+        drawing: The drawing.
+        title: The title, which also becomes the label.
+        notes: Lines below the title; empty ones are left out.
+    """
     width = max(drawing.width, 360.0)
     lines = [(line, "title", 20) for line in _wrap(title, width, size=16)]
     lines += [(line, "dim", 16) for note in notes if note for line in _wrap(note, width)]
@@ -468,7 +474,15 @@ class Axis:
         format_tick: Callable[[float], str] = format_number,
         ticks: Sequence[float] | None = None,
     ) -> "Axis":
-        """Make a linear axis; unless they are given, ticks are at round numbers."""
+        """Make a linear axis; unless they are given, ticks are at round numbers.
+
+        Args:
+            low: The low end.
+            high: The high end.
+            title: What is measured.
+            format_tick: Writes the labels of ticks.
+            ticks: Values to label, instead of round numbers.
+        """
         shown = linear_ticks(low, high) if ticks is None else ticks
         return cls(low, high, tuple((tick, format_tick(tick)) for tick in shown), title)
 
@@ -478,7 +492,13 @@ class Axis:
         return cls(-0.5, len(names) - 0.5, tuple(enumerate(names)), title)
 
     def place(self, value: float, first: float, last: float) -> float:
-        """Return where a value is between two pixels; what is outside stands at the end."""
+        """Return where a value is between two pixels; what is outside stands at the end.
+
+        Args:
+            value: The value.
+            first: The pixel of the low end.
+            last: The pixel of the high end.
+        """
         if self.beyond:
             if value == math.inf:
                 return last
@@ -501,6 +521,11 @@ class Axis:
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Return 1, 2 and 5 times powers of ten; powers of ten alone where those are many.
 
+    Args:
+        low: The low end of the axis.
+        high: The high end of the axis.
+        most: How many ticks at most.
+
     >>> log_ticks(0.02, 0.6), log_ticks(0.02, 30)
     ([0.02, 0.05, 0.1, 0.2, 0.5], [0.1, 1.0, 10.0])
     """
@@ -515,6 +540,11 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Return round numbers between two values.
+
+    Args:
+        low: The low end of the axis.
+        high: The high end of the axis.
+        most: How many ticks at most.
 
     >>> linear_ticks(0, 1), linear_ticks(0, 430)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 100.0, 200.0, 300.0, 400.0])
@@ -533,6 +563,11 @@ def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def spread_out(places: Sequence[float], gap: float, height: float) -> list[float]:
     """Move ascending places as little as needed to lie a gap apart, between 0 and the height.
+
+    Args:
+        places: Ascending places.
+        gap: The distance that they must have.
+        height: The largest place that is allowed.
 
     >>> spread_out([10, 11, 50], 10, 100)
     [5.5, 15.5, 50.0]

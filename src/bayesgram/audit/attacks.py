@@ -208,6 +208,11 @@ def win_rate_ceiling(mechanism: CountsMechanism, vocabulary: Vocabulary, budget:
 
     Gaussian noise at a distance of d standard deviations: Φ(d/√2). Pure ε: randomised response wins
     e^ε/(1 + e^ε).
+
+    Args:
+        mechanism: What is attacked.
+        vocabulary: The n-grams of the counts.
+        budget: The claimed ε and δ.
     """
     if isinstance(mechanism, Paper):  # as if σ were the same for both datasets
         distance = budget.epsilon / math.sqrt(2 * math.log(1.25 / budget.delta))
@@ -221,7 +226,14 @@ def win_rate_ceiling(mechanism: CountsMechanism, vocabulary: Vocabulary, budget:
 def make_sampler(
     mechanism: CountsMechanism, counts: UserCounts, vocabulary: Vocabulary, key: int
 ) -> Sampler:
-    """Return a function that draws θ; what does not depend on the noise is computed once."""
+    """Return a function that draws θ; what does not depend on the noise is computed once.
+
+    Args:
+        mechanism: What draws θ.
+        counts: The dataset.
+        vocabulary: The n-grams of the counts.
+        key: The key of the subsampling.
+    """
     if isinstance(mechanism, Paper):
         return _paper_sampler(mechanism, counts, vocabulary, key)
     if isinstance(mechanism, Laplace):
@@ -401,7 +413,13 @@ def bounds_by_threshold(
 
 
 def best_rule(inside: Floats, outside: Floats, objective: Objective) -> ThresholdRule:
-    """Return the rule with the largest objective; ties go to the cleaner cut."""
+    """Return the rule with the largest objective; ties go to the cleaner cut.
+
+    Args:
+        inside: Scores of releases with the user (releases × kinds).
+        outside: Scores of releases without the user.
+        objective: What a rule is chosen for.
+    """
     rules = [
         ThresholdRule(score, sign, float(threshold))
         for score in range(inside.shape[1])
@@ -505,7 +523,15 @@ def epsilon_by_guessing(lifts: Floats, is_in: Bools, delta: float, *, error: flo
 def one_run_epsilon(
     canaries: int, guesses: int, right: int, delta: float, *, error: float
 ) -> float:
-    """Return the largest ε that so many right guesses rule out."""
+    """Return the largest ε that so many right guesses rule out.
+
+    Args:
+        canaries: How many there were, in and out together.
+        guesses: Of how many of them the attacker said something.
+        right: How many guesses were right.
+        delta: The claimed δ.
+        error: The probability that the bound is wrong.
+    """
     if one_run_p_value(canaries, guesses, right, 0.0, delta) > error:
         return 0.0
     low = 0.0
@@ -569,7 +595,14 @@ class Exposure:
 def exposure_attack(
     target: AuditTarget, rng: np.random.Generator, *, error: float, seeded: bool = False
 ) -> list[AuditFinding]:
-    """Report the exposure for each number of repetitions; never refutes a claim."""
+    """Report the exposure for each number of repetitions; never refutes a claim.
+
+    Args:
+        target: What is attacked.
+        rng: Draws the secrets, and seeds the releases if `seeded`.
+        error: The probability that an interval is wrong, all together.
+        seeded: Whether the noise is seeded; else it is real.
+    """
     epsilon, _ = target.mechanism.check_budget(target.budget)
     promise = (
         ""
@@ -701,7 +734,13 @@ def leaks_attack(
 
 
 def check_repeats(first: Transcript, second: Transcript, *, error: float) -> AuditFinding:
-    """Test whether the noise of two runs on the same input is the same or correlated."""
+    """Test whether the noise of two runs on the same input is the same or correlated.
+
+    Args:
+        first: The transcript of one run.
+        second: The transcript of another run.
+        error: The probability that honest noise is said to repeat.
+    """
     noisy = [
         (query.noise, other.noise, query)
         for query, other in zip(first, second, strict=True)
@@ -748,6 +787,11 @@ def check_low_bits(query: NoiseQuery, noise: NoiseSource, *, error: float) -> Au
     """Test by χ² whether the low bits of noisy integers are uniform.
 
     All inputs are multiples of 2²⁰, so bits that are not uniform show the input's grid.
+
+    Args:
+        query: A query of a run: how many values, and how much noise.
+        noise: The source of the noise.
+        error: The probability that honest noise is said to leak.
     """
     # Noise that is spread over 64 residues and more hides the rest.
     bits = min(8, int(math.log2(max(query.scale, 1)) - 6))
@@ -776,7 +820,14 @@ def check_low_bits(query: NoiseQuery, noise: NoiseSource, *, error: float) -> Au
 def compare_times(
     target: AuditTarget, rng: np.random.Generator, make_noise: Callable[[], NoiseSource], key: int
 ) -> list[AuditFinding]:
-    """Report how long runs take with and without the user with the most counts, in turn."""
+    """Report how long runs take with and without the user with the most counts, in turn.
+
+    Args:
+        target: What is attacked.
+        rng: Orders the runs.
+        make_noise: Makes the source of a run's noise.
+        key: The key of the subsampling.
+    """
     if target.counts.starts.size == 1:
         return []
     user = user_with_most_counts(target.counts)

@@ -84,7 +84,13 @@ def totals_for(counts: PrivateCounts | SegmentedCounts, release: Release | None 
 
 
 def comparison_row(name: str, release: Release | None, kl: float) -> dict[str, Any]:
-    """Return one row of a table of releases; without a release, that of public text alone."""
+    """Return one row of a table of releases; without a release, that of public text alone.
+
+    Args:
+        name: What the row is called.
+        release: The release, None for public text alone.
+        kl: Its KL divergence, which may be infinite.
+    """
     card = release.card if release else None
     return {
         "release": name,

@@ -83,6 +83,11 @@ def check_confidence(confidence: float) -> float:
 def binomial_lower_bound(wins: float, tries: int, *, error: float) -> float:
     """Return a lower bound on the probability of a win (Clopper and Pearson 1934).
 
+    Args:
+        wins: How often it was won; a tie may be half a win.
+        tries: How often it was tried.
+        error: The probability with which the bound may be wrong.
+
     >>> round(binomial_lower_bound(50, 100, error=0.025), 4)
     0.3983
     >>> binomial_lower_bound(0, 100, error=0.025)
@@ -93,6 +98,11 @@ def binomial_lower_bound(wins: float, tries: int, *, error: float) -> float:
 
 def binomial_upper_bound(wins: float, tries: int, *, error: float) -> float:
     """Return an upper bound on the probability of a win (Clopper and Pearson 1934).
+
+    Args:
+        wins: How often it was won; a tie may be half a win.
+        tries: How often it was tried.
+        error: The probability with which the bound may be wrong.
 
     >>> round(binomial_upper_bound(50, 100, error=0.025), 4)
     0.6017

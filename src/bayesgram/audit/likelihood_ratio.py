@@ -139,7 +139,14 @@ def differing_queries_error() -> BayesgramError:
 def record_transcript(
     target: AuditTarget, counts: UserCounts, noise: NoiseSource, key: int
 ) -> Transcript:
-    """Return what the target's mechanism asks about a dataset, with fresh noise."""
+    """Return what the target's mechanism asks about a dataset, with fresh noise.
+
+    Args:
+        target: The mechanism and its budget.
+        counts: The dataset.
+        noise: Where the answers come from.
+        key: The key of the subsampling.
+    """
     recorder = RecordingNoise(noise)
     target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(recorder, key))
     return recorder.recorded
@@ -148,7 +155,14 @@ def record_transcript(
 def replay_transcript(
     target: AuditTarget, counts: UserCounts, transcript: Transcript, key: int
 ) -> Transcript:
-    """Return what the mechanism asks about another dataset that gets the same answers."""
+    """Return what the mechanism asks about another dataset that gets the same answers.
+
+    Args:
+        target: The mechanism and its budget.
+        counts: The other dataset.
+        transcript: The answers that it gets.
+        key: The key of the subsampling.
+    """
     recorder = RecordingNoise(None, transcript)
     target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(recorder, key))
     if len(recorder.recorded) != len(transcript):
@@ -384,7 +398,13 @@ def pair_transcripts(
 
 
 def sample_losses(pairs: Sequence[TranscriptPair], size: int, rng: np.random.Generator) -> Floats:
-    """Draw L under p, an equal share from each pair of transcripts, in random order."""
+    """Draw L under p, an equal share from each pair of transcripts, in random order.
+
+    Args:
+        pairs: The pair of datasets, once for each transcript.
+        size: How many to draw, at least.
+        rng: Where they are drawn from.
+    """
     share = math.ceil(size / len(pairs))
     parts = [sum(query.sample_losses(share, rng) for query in pair) for pair in pairs]
     return rng.permutation(np.concatenate(parts))
@@ -408,6 +428,11 @@ def delta_lower_bound(losses: Floats, epsilon: float, *, error: float) -> float:
     """Return a lower bound on δ(ε).
 
     The first half of the samples says how large a gain can get; the second half is tested.
+
+    Args:
+        losses: L, drawn under p.
+        epsilon: The claimed ε.
+        error: The probability that the bound is wrong.
     """
     first, second = np.array_split(loss_gains(losses, epsilon), 2)
     return mean_lower_bound(second, float(first.max()), error=error)
@@ -417,6 +442,11 @@ def epsilon_lower_bound(losses: Floats, delta: float, *, error: float) -> float:
     """Return a lower bound on ε at this δ.
 
     The first half of the samples suggests an ε; the second half is tested for it and less.
+
+    Args:
+        losses: L, drawn under p.
+        delta: The claimed δ.
+        error: The probability that the bound is wrong.
     """
     first, second = np.array_split(losses, 2)
     error_of_step = error / len(EPSILON_STEPS)
@@ -562,7 +592,15 @@ def sampled_gain(
     samples: int,
     error: float,
 ) -> AttackGain:
-    """Return bounds for any noise, each wrong with a probability of at most `error`."""
+    """Return bounds for any noise, each wrong with a probability of at most `error`.
+
+    Args:
+        pairs: The pair of datasets, once for each transcript.
+        claim: The claimed ε and δ.
+        rng: Draws the losses.
+        samples: How many losses are drawn in each direction.
+        error: The probability that a bound is wrong.
+    """
     both_losses = _sample_both_directions(pairs, rng, samples)
     delta = max(delta_lower_bound(losses, claim.epsilon, error=error) for losses in both_losses)
     epsilon = max(epsilon_lower_bound(losses, claim.delta, error=error) for losses in both_losses)
@@ -616,6 +654,13 @@ def pure_laplace_gain(
     """Return the gain where no δ is claimed: the largest L is ‖shift‖₁/b.
 
     None unless all noise is Laplace and the same on both sides.
+
+    Args:
+        pairs: The pair of datasets, once for each transcript.
+        claim: The claimed ε and δ.
+        rng: Draws the losses.
+        samples: How many losses are drawn in each direction.
+        error: The probability that a bound is wrong.
     """
     queries = [query for pair in pairs for query in pair]
     if claim.delta or not all(

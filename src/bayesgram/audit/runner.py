@@ -104,7 +104,15 @@ def check_audit(
     confidence: float,
     runs: int,
 ) -> None:
-    """Refuse arguments with which nothing can be audited, before any data is read."""
+    """Refuse arguments with which nothing can be audited, before any data is read.
+
+    Args:
+        mechanism: What is attacked.
+        budget: The claimed budget.
+        attacks: Which attacks to try.
+        confidence: How sure all bounds together must be.
+        runs: Outputs of each dataset.
+    """
     check_confidence(confidence)
     check_int("runs", runs, 8, 10**6, "the number of outputs of each dataset")
     if set(attacks) - {Attack.EXPOSURE}:
@@ -157,6 +165,11 @@ ATTACK_COLOURS = ("red", "blue")  # none of those that stand for a guarantee
 
 def allowed_misses(false_alarms: Floats, epsilon: float, delta: float) -> Floats:
     """Return the fewest misses that (ε, δ)-DP allows for each rate of false alarms.
+
+    Args:
+        false_alarms: Rates of false alarms.
+        epsilon: The claimed ε.
+        delta: The claimed δ.
 
     >>> allowed_misses(np.array([0.0, 0.5, 1.0]), 0.0, 0.1).tolist()
     [0.9, 0.4, 0.0]
@@ -219,7 +232,13 @@ REPORTED_FIELDS = ("attack", "neighbour", "caught", "sentence")
 
 
 def save_audit(audit: Audit, path: Path, *, force: bool = False) -> None:
-    """Write a private folder with audit.json and the trade-off of the strongest attacks."""
+    """Write a private folder with audit.json and the trade-off of the strongest attacks.
+
+    Args:
+        audit: The findings.
+        path: The folder.
+        force: Whether an earlier audit is replaced.
+    """
     with write_folder_atomically(path, contents=CONTENTS, force=force, private=True) as folder:
         document = json.dumps(
             {"format": FORMAT, **audit.to_json()}, indent=2, ensure_ascii=False, allow_nan=False

@@ -286,7 +286,13 @@ class EncodedTexts:
 def encode_texts(
     model: LanguageModel, texts: Mapping[str, Rows], bands: FrequencyBands
 ) -> EncodedTexts:
-    """Cut rows of valid UTF-8 with the model's tokenizer."""
+    """Cut rows of valid UTF-8 with the model's tokenizer.
+
+    Args:
+        model: The model, whose tokenizer cuts the text.
+        texts: Rows of valid UTF-8, by the name of their text.
+        bands: How frequent words are.
+    """
     columns: list[list[Ids]] = [[np.zeros(0, np.int32)] for _ in range(4)]
     for number, text in enumerate(texts.values()):
         for rows in text:

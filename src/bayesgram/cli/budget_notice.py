@@ -29,7 +29,13 @@ class BudgetNotice:
 
     @classmethod
     def open(cls, ledger: Path, budget: "Budget | None", output: Path) -> "BudgetNotice":
-        """Expect that budget is reserved from here on."""
+        """Expect that budget is reserved from here on.
+
+        Args:
+            ledger: The file of the ledger that is charged.
+            budget: What the command may spend.
+            output: Where the result goes.
+        """
         cls.current = cls(ledger, budget, output, _status(output))
         return cls.current
 

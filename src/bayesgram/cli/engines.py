@@ -32,7 +32,13 @@ def is_spark(engine: EngineName, master: str | None) -> bool:
 
 
 def refuse_segments_on_spark(engine: EngineName, master: str | None, by: str) -> None:
-    """Refuse segments on Spark: they are counted and released on this machine."""
+    """Refuse segments on Spark: they are counted and released on this machine.
+
+    Args:
+        engine: The value of --engine.
+        master: Spark's master URL.
+        by: The column that the segments are in.
+    """
     if is_spark(engine, master):
         raise UsageError(
             f"counts by {by!r}: segments are counted and released by --engine local; leave spark"
@@ -121,7 +127,19 @@ def count_to_folder_on_spark(
     force: bool,
     allow_public: bool,
 ) -> "tuple[CountSummary, BadRows]":
-    """Count private text on Spark, and write a counts folder."""
+    """Count private text on Spark, and write a counts folder.
+
+    Args:
+        private: Paths of the private text.
+        vocabulary: The n-grams to count.
+        output: The counts folder.
+        master: Spark's master URL.
+        user_column: The column that holds the user's id.
+        text_column: The column that holds the text.
+        skip_bad_rows: Whether rows that can't be read are skipped.
+        force: Whether an existing folder is replaced.
+        allow_public: Whether rows of public text among the private ones are allowed.
+    """
     from bayesgram.io import no_rows_error
     from bayesgram.io.records import Columns
     from bayesgram.private.streaming import CountSummary
@@ -152,7 +170,19 @@ def discover_on_spark(
     skip_bad_rows: bool,
     **arguments: Any,  # noqa: ANN401 - those of discover_in
 ) -> "Discovery":
-    """Find n-grams that many people write and the vocabulary lacks, on Spark."""
+    """Find n-grams that many people write and the vocabulary lacks, on Spark.
+
+    Args:
+        private: Paths of the private text.
+        public: The public text, as a model.
+        settings: What is searched for.
+        budget: What the discovery may spend.
+        master: Spark's master URL.
+        user_column: The column that holds the user's id.
+        text_column: The column that holds the text.
+        skip_bad_rows: Whether rows that can't be read are skipped.
+        **arguments: Those of `discover_in_text`.
+    """
     from bayesgram.io.records import Columns
     from bayesgram.mechanisms.discovery import discover_in_text
     from bayesgram.spark.discovery import SparkPrivateText

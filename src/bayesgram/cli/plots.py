@@ -30,7 +30,13 @@ def check_plot(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
 
 
 def save_plot(draw: "Callable[[], Drawing]", path: Path, *, force: bool) -> None:
-    """Draw a chart and write it in the format that the name of its file says."""
+    """Draw a chart and write it in the format that the name of its file says.
+
+    Args:
+        draw: Makes the drawing.
+        path: The file, a .svg or .png.
+        force: Whether an existing file is replaced.
+    """
     from bayesgram.io.atomic import write_file_atomically
 
     kind = path.suffix.lower()[1:]

@@ -269,7 +269,6 @@ def _draw_norms(card: "Card") -> None:
 # --- --dry-run: what a command would claim and charge, from public numbers alone ---
 
 ASSUMED_USERS = 1_000_000  # where nobody says how many there are: the exact number is private
-MIN_PLANNED_USERS = 100  # that `plan` takes
 NOTHING_SPENT = "dry run: everything was checked; nothing was spent, drawn or written."
 
 
@@ -343,9 +342,11 @@ def print_discovery_dry_run(
 def _plan(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None) -> "Plan | None":
     """Simulate the release, if it is by the mechanism that plans are made for."""
     from bayesgram.planning.plan import plan
+    from bayesgram.planning.simulation import RANGES
 
+    min_users, _ = RANGES["users"]
     users = ASSUMED_USERS if expected_users is None else expected_users
-    if checked.mechanism != "posterior" or checked.epsilon is None or users < MIN_PLANNED_USERS:
+    if checked.mechanism != "posterior" or checked.epsilon is None or users < min_users:
         return None
     with console.step("Simulating a release"):
         return plan(vocabulary, users=users, epsilon=checked.epsilon, delta=checked.delta)

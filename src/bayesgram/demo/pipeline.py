@@ -258,7 +258,13 @@ def number_of_steps(users: int) -> int:
 
 
 def write_public(folder: Path, population: Population, *, sentences: int) -> None:
-    """Write articles with this many sentences, and a third as many posts of chat."""
+    """Write articles with this many sentences, and a third as many posts of chat.
+
+    Args:
+        folder: Where the files go.
+        population: The made-up people.
+        sentences: How many sentences the articles have.
+    """
     posts = max(sentences // SENTENCES_PER_POST, 1)
     write_public_text(folder / SOURCES["articles"], population, sentences=sentences)
     write_public_chat(folder / SOURCES["chat"], population, posts=posts)

@@ -57,7 +57,13 @@ def release_table(release: Release) -> pa.Table:
 
 
 def write_tsv(release: Release, path: str | Path, *, force: bool = False) -> None:
-    """Write a line for each n-gram: the words, a tab, the count."""
+    """Write a line for each n-gram: the words, a tab, the count.
+
+    Args:
+        release: The release.
+        path: The file.
+        force: Whether an existing file is replaced.
+    """
     table = release_table(release)
     with (
         write_file_atomically(path, force=force) as aside,
@@ -69,7 +75,13 @@ def write_tsv(release: Release, path: str | Path, *, force: bool = False) -> Non
 
 
 def write_jsonl(release: Release, path: str | Path, *, force: bool = False) -> None:
-    """Write a JSON object for each n-gram, with all columns."""
+    """Write a JSON object for each n-gram, with all columns.
+
+    Args:
+        release: The release.
+        path: The file.
+        force: Whether an existing file is replaced.
+    """
     table = release_table(release)
     with (
         write_file_atomically(path, force=force) as aside,
@@ -80,7 +92,13 @@ def write_jsonl(release: Release, path: str | Path, *, force: bool = False) -> N
 
 
 def write_parquet(release: Release, path: str | Path, *, force: bool = False) -> None:
-    """Write all columns as Parquet, with the claim in the metadata of the file."""
+    """Write all columns as Parquet, with the claim in the metadata of the file.
+
+    Args:
+        release: The release.
+        path: The file.
+        force: Whether an existing file is replaced.
+    """
     with write_file_atomically(path, force=force) as aside:
         pq.write_table(release_table(release), aside, compression="zstd")
 

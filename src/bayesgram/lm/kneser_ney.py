@@ -289,7 +289,13 @@ def _interpolate(
 
 
 def full_layout(counts: NgramCounts, probability_bits: int, backoff_bits: int) -> Layout:
-    """Return the layout of the model of all n-grams."""
+    """Return the layout of the model of all n-grams.
+
+    Args:
+        counts: All n-grams of the text.
+        probability_bits: The width of a probability.
+        backoff_bits: The width of a backoff weight.
+    """
     first_children = [_find_first_children(counts, None, order) for order in range(1, counts.order)]
     sizes = [level.size for level in counts.levels]
     return _make_layout(counts, sizes, first_children, (probability_bits, backoff_bits))

@@ -231,7 +231,17 @@ def prefix_range(
     low: int,
     high: int,
 ) -> tuple[int, int]:
-    """Return the range of words within [low, high) that begin with prefix[start:end]."""
+    """Return the range of words within [low, high) that begin with prefix[start:end].
+
+    Args:
+        prefix: Bytes that hold the prefix.
+        start: Where the prefix begins in them.
+        end: Where it ends.
+        words: The bytes of all words, which are sorted.
+        word_ends: Where each word ends, after a 0.
+        low: The first word to look at.
+        high: The end of the words to look at.
+    """
     range_low = low
     range_high = high
     for side in range(2):

@@ -232,6 +232,11 @@ def perplexity(scorer: Scorer, tokenizer: Tokenizer, texts: str | Iterable[str])
 
     Words that the scorer lacks are <unk> to it; where it has no <unk>, they are left out: compare
     scorers of equal words.
+
+    Args:
+        scorer: The scorer.
+        tokenizer: How texts are cut.
+        texts: One text, or several.
     """
     events = extract_events(scorer.words, tokenizer, texts)
     total = sum(float(batch.target_logs.sum()) for batch in score_events(scorer, events))
@@ -242,6 +247,11 @@ def predict_words(scorer: Scorer, context: Context, k: int) -> list[Prediction]:
     """Return the k likeliest next words; <unk>, <s> and </s> are none.
 
     Of equal ones, the first in the list of words.
+
+    Args:
+        scorer: The scorer.
+        context: The words of the sentence so far.
+        k: How many words.
     """
     k = check_int("k", k, 1, MAX_PREDICTIONS, "the number of predictions")
     probabilities = np.exp(score_contexts(scorer, [context])[0])

@@ -200,6 +200,11 @@ def normalise_stream(ids: Ids, offsets: Ids, special: Ids) -> Ids:
 
     An empty token ends a sentence, and an unknown one is <unk>. So is a <s> or </s> that stands in
     a text: boundaries are ours to set.
+
+    Args:
+        ids: The ids of the tokens, −1 where the model lacks one; they are changed.
+        offsets: Where each token begins, and where the last one ends.
+        special: The ids of <s>, </s> and <unk>.
     """
     for at in range(ids.size):
         if offsets[at] == offsets[at + 1]:
@@ -396,6 +401,13 @@ def predict_words(state: int, k: int, low: int, high: int, trie: PackedTrie) -> 
     """Return the k likeliest words with ids in [low, high) after a context, and their log10 p.
 
     The likeliest come first, of equal ones the first in byte order; −1 where there are no more.
+
+    Args:
+        state: The node of the context.
+        k: How many words.
+        low: The first word id to choose from.
+        high: The end of the word ids to choose from.
+        trie: The model.
     """
     words = np.full(k, -1, np.int32)
     scores = np.full(k, -np.inf)

@@ -39,6 +39,11 @@ def classical_sigma(gamma: float, *, rho: float, budget: Budget) -> float:
     """Return σ_ps = ρ γ √(2 ln(1.25/δ)) / ε (Corollary 1).
 
     It is proved only for ε < 1 (errata E4), and kept as published.
+
+    Args:
+        gamma: γ, how far one user moves w⊙x̂.
+        rho: ρ, the trust in private counts.
+        budget: ε and δ.
     """
     return rho * gamma * math.sqrt(2 * math.log(1.25 / budget.delta)) / budget.epsilon
 
@@ -49,6 +54,12 @@ def posterior_mean(
     """Return μ_ps = ρ w⊙x̂ + (1 − ρ) μ_p (Corollary 1).
 
     Algorithm 1 as printed computes w⊙x̂ and then forgets it (errata E2).
+
+    Args:
+        statistics: Of the clipped counts.
+        prior_logs: μ_p, the centred log counts of public text.
+        slope: S.
+        rho: ρ, the trust in private counts.
     """
     w = statistics.weights(slope)
     return rho * w * statistics.x_hat + (1 - rho) * prior_logs

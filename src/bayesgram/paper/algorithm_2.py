@@ -93,6 +93,11 @@ def largest_user_score(clipped: ClippedCounts, logits: Floats, kind: ScoreSensit
     """Return max_n Σ Δcⁿ_i |log θ_i|, the largest part of q that one scoring user has.
 
     As published, without |·|, it is ≤ 0 (errata E14).
+
+    Args:
+        clipped: The counts of the scoring users.
+        logits: μ_ps of the candidate.
+        kind: As published, or corrected.
     """
     if kind == ScoreSensitivity.PUBLISHED or not clipped.ngrams.size:
         return 0.0

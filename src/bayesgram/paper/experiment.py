@@ -126,7 +126,13 @@ def median_value(rows: Sequence[ResultRow], method: Method, **settings: float | 
 
 
 def medians_along(rows: Sequence[ResultRow], axis: str, method: Method) -> dict[float, float]:
-    """Return the median of one method at each position along an axis, ascending."""
+    """Return the median of one method at each position along an axis, ascending.
+
+    Args:
+        rows: The measured rows.
+        axis: The field of a row that is the axis.
+        method: The method.
+    """
     positions = sorted({getattr(row, axis) for row in rows if row.method == method})
     return {position: median_value(rows, method, **{axis: position}) for position in positions}
 

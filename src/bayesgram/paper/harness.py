@@ -180,7 +180,13 @@ def load_data(counts: Path, vocab: Path) -> ExperimentData:
 
 
 def generate_data(users: int, size: int, *, quick: bool) -> ExperimentData:
-    """Generate a made-up crowd with a vocabulary of `size` n-grams."""
+    """Generate a made-up crowd with a vocabulary of `size` n-grams.
+
+    Args:
+        users: How many people.
+        size: How many n-grams.
+        quick: Whether the library of messages is small.
+    """
     crowd = Crowd(users=users, size=size, **(QUICK_LIBRARY if quick else {}))
     source = f"made-up crowd, seed {crowd.seed}"
     return ExperimentData(crowd.counts(), crowd.vocabulary, users, source)
@@ -292,7 +298,13 @@ class HeldOutSplit:
     def choose_settings(
         self, prior_logs: Floats, epsilon: float, noise: NoiseSource
     ) -> tuple[float, float]:
-        """Return the (S, ρ) of the smallest noisy score, with |Δq| by Claim 3 as published."""
+        """Return the (S, ρ) of the smallest noisy score, with |Δq| by Claim 3 as published.
+
+        Args:
+            prior_logs: μ_p, the centred log counts of public text.
+            epsilon: The part of ε that the choice costs.
+            noise: The source of the noise on scores.
+        """
         lipschitz = score_lipschitz(self.scoring_totals, GRID.score_sensitivity)
         candidates = list(product(GRID.slopes, GRID.rhos))
         means = (self.others.mean(prior_logs, slope=slope, rho=rho) for slope, rho in candidates)

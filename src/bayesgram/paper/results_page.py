@@ -138,7 +138,14 @@ def make_seeds(number: int) -> tuple[int, ...]:
 def render_page(
     results: Sequence[ExperimentResult], folder: Path, *, setting: str, seeds: int
 ) -> str:
-    """Return the whole document; charts are read from the folder."""
+    """Return the whole document; charts are read from the folder.
+
+    Args:
+        results: What was measured.
+        folder: Where the pictures are.
+        setting: A line about the data.
+        seeds: How many seeds the medians are over.
+    """
     title = "The paper's experiments, made again"
     subtitle = f"Ramadan, Withers, Orr (2021), with bayesgram {escape(VERSION)}. {escape(setting)}."
     warning = f"The numbers on this page are {escape(DISCLOSURE)}."

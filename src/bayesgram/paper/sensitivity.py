@@ -26,7 +26,13 @@ Terms = tuple[Floats, Floats, Floats, Floats]
 
 
 def weights(users_per_ngram: Integers, *, slope: float, max_count: int) -> Floats:
-    """Return w = min(1, S·N/C) (Eq. 5); 0 where N = 0."""
+    """Return w = min(1, S·N/C) (Eq. 5); 0 where N = 0.
+
+    Args:
+        users_per_ngram: N, the number of users of each n-gram.
+        slope: S.
+        max_count: C.
+    """
     return np.minimum(1.0, slope * np.maximum(users_per_ngram, 0) / max_count)
 
 

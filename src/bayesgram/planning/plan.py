@@ -236,7 +236,13 @@ class PlanRow:
     def from_draws(
         cls, epsilon: float, release_epsilon: float, draws: Sequence[SimulatedRelease]
     ) -> "PlanRow":
-        """Summarise the simulated releases of one ε."""
+        """Summarise the simulated releases of one ε.
+
+        Args:
+            epsilon: ε of all releases together.
+            release_epsilon: ε of one release.
+            draws: The simulated releases.
+        """
         kls = [draw.kl for draw in draws]
         return cls(
             epsilon,

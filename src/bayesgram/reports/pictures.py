@@ -73,7 +73,13 @@ def draw_probabilities(label: str, marks: Sequence[NgramMark]) -> Drawing:
 
 
 def draw_weights(label: str, marks: Sequence[NgramMark], threshold: float) -> Drawing:
-    """Draw discovered n-grams with their noisy weight; the threshold that they exceed is dashed."""
+    """Draw discovered n-grams with their noisy weight; the threshold that they exceed is dashed.
+
+    Args:
+        label: What the picture shows, for people who cannot see it.
+        marks: The n-grams.
+        threshold: T, the weight that all of them exceed.
+    """
     return _draw_ngrams(
         label, marks, format_number, lambda value: f"{value:.1f}", "weight", threshold
     )
@@ -174,7 +180,14 @@ def draw_norms(
     width: float = WIDTH,
     is_interactive: bool = False,
 ) -> Drawing:
-    """Draw users by the norm of their counts, noisy; hollow bars are clipped."""
+    """Draw users by the norm of their counts, noisy; hollow bars are clipped.
+
+    Args:
+        bins: Users by norm, noisy.
+        noise_std: Standard deviation of the number of users in a bin.
+        width: In pixels.
+        is_interactive: Whether bars can be reached by keyboard.
+    """
     rows = []
     for norm_bin in bins:
         users = max(norm_bin.users, 0.0)  # noise may take a bin below 0
@@ -227,7 +240,13 @@ def draw_sources(
     width: float = WIDTH,
     is_interactive: bool = False,
 ) -> Drawing:
-    """Draw the weights of public sources, the longest n-grams first; hollow ones may be noise."""
+    """Draw the weights of public sources, the longest n-grams first; hollow ones may be noise.
+
+    Args:
+        by_order: The weights of the sources, by the order of the n-grams.
+        width: In pixels.
+        is_interactive: Whether bars can be reached by keyboard.
+    """
     groups = {
         f"order {order}" if len(by_order) > 1 else "": [
             Row(
@@ -574,7 +593,13 @@ def draw_sources_file(
 def draw_changed_ngrams(
     lifted: Sequence[NgramMark], lowered: Sequence[NgramMark], *, subtitle: str
 ) -> Drawing:
-    """Draw n-grams from their public to their released probability."""
+    """Draw n-grams from their public to their released probability.
+
+    Args:
+        lifted: N-grams that the release makes likelier.
+        lowered: N-grams that it makes less likely.
+        subtitle: Which release it is.
+    """
     marks = [replace(mark, colour=DATA) for mark in lifted]
     marks += [replace(mark, colour=LOWERED) for mark in lowered]
     keys = [

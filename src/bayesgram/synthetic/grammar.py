@@ -350,6 +350,15 @@ def expand_rows(
     Row i's random numbers are unit_interval(derive(keys[i], n)), n = 1, 2, …, one for each rule
     when it is expanded, leftmost first. A plain row also loses its final full stops.
 
+    Args:
+        tables: The grammar.
+        keys: The random key of each row.
+        owners: The key of its owner, who keeps their habits.
+        roots: The rule that it starts from.
+        times: How often that rule is expanded.
+        topics: The topic of the row.
+        plain: Whether it has no capitals and no final full stop.
+
     Returns:
         All bytes, and the rows' Arrow offsets.
     """

@@ -253,14 +253,28 @@ def write_public_text(
     sentences: int = 300_000,
     progress: Progress | None = None,
 ) -> None:
-    """Write articles as gzipped lines, a paragraph each; the same settings give the same bytes."""
+    """Write articles as gzipped lines, a paragraph each; the same settings give the same bytes.
+
+    Args:
+        path: A new file.
+        population: The people; the seed decides the text.
+        sentences: How many sentences, in all.
+        progress: Called with the number of paragraphs that are written.
+    """
     _write_lines(path, population.public_text(sentences), progress)
 
 
 def write_public_chat(
     path: Path, population: Population, *, posts: int = 100_000, progress: Progress | None = None
 ) -> None:
-    """Write public chat as gzipped lines, a post each; the same settings give the same bytes."""
+    """Write public chat as gzipped lines, a post each; the same settings give the same bytes.
+
+    Args:
+        path: A new file.
+        population: The people; the seed decides the text.
+        posts: How many posts.
+        progress: Called with the number of posts that are written.
+    """
     _write_lines(path, population.public_chat(posts), progress)
 
 
@@ -325,7 +339,13 @@ class TextRegister:
 
 
 def write_chat_messages(keys: Keys, owners: Keys, topics: Index) -> pa.StringArray:
-    """Return a message for each random key, in the habits of its owner and on its topic."""
+    """Return a message for each random key, in the habits of its owner and on its topic.
+
+    Args:
+        keys: The random keys of the messages.
+        owners: The keys of their owners.
+        topics: Their topics.
+    """
     return _chat().write(keys, owners, np.full(len(keys), _chat().rule["message"]), topics)
 
 

@@ -216,7 +216,13 @@ class FileKind(StrEnum):
 
 
 def write_rows(table: OrderTable, rows: Ids, kind: FileKind) -> bytes:
-    """Return these rows of a release as the content of a file."""
+    """Return these rows of a release as the content of a file.
+
+    Args:
+        table: The table.
+        rows: Which rows of the release, in which order.
+        kind: The format.
+    """
     content = rows_to_arrow(table, rows)
     if kind is FileKind.JSON:
         return json.dumps(content.to_pylist(), ensure_ascii=False).encode()

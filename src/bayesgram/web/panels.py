@@ -191,7 +191,13 @@ def trade_value(view: ReleaseView, measure: TradeMeasure) -> float | None:
 def draw_trade_for(
     items: Sequence[Item], measure: TradeMeasure, width: float
 ) -> tuple[Drawing | None, list[str]]:
-    """Draw a measure against ε; also return the names of releases that are not drawn."""
+    """Draw a measure against ε; also return the names of releases that are not drawn.
+
+    Args:
+        items: The releases.
+        measure: What is drawn.
+        width: The width of the picture, in pixels.
+    """
     points: list[ReleasePoint] = []
     left_out: list[str] = []
     for item in items:
