@@ -97,6 +97,14 @@ def test_two_steps_are_what_the_sentence_says_and_not_less(epsilon, delta):
     assert ("this is no limit" in sentence) == (float(more) >= 1)
 
 
+def test_delta_is_explained_by_a_chance():
+    sentence = explain_epsilon(replace(make_release()[0].card, epsilon=1.0, delta=1e-6))[2]
+    assert (
+        "At worst it is as if, with that chance, everything you wrote were shown, and the limit"
+        " held otherwise." in sentence
+    )
+
+
 def test_a_limit_that_is_none_says_so():
     sentence = explain_epsilon(replace(make_release()[0].card, epsilon=9.0, delta=1e-3))[-1]
     assert sentence.endswith("A chance can't grow by 1 or more, so this is no limit.")
