@@ -217,7 +217,7 @@ def ours(
     def find(seed: int) -> Integers:
         noise = SeededNoise(seed)
         if rounds > 1:
-            above, _ = door._all_above(door._all_rounds(own.lists, noise))  # noqa: SLF001 - as `measure` does
+            above, _ = door._find_all_above_level(door._run_rounds(own.lists, noise))  # noqa: SLF001 - as `measure` does
         else:
             units = single_round_units(
                 own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.min_units
@@ -225,7 +225,7 @@ def ours(
             sums = np.bincount(own.candidates, units, own.numbers.size).astype(np.int64)
             some = np.flatnonzero(sums >= door.bound.min_sum)
             noisy = noise.discrete_gaussian(sums[some], scale=door.threshold.scale)
-            above = some[door._above(noisy)[0]]  # noqa: SLF001 - as there
+            above = some[door._find_above_level(noisy)[0]]  # noqa: SLF001 - as there
         return own.numbers[above[has_known_words(own.lists.ngrams(above), known)]]
 
     return find

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.io import read_records
-from bayesgram.privacy.accounting import delta_of
+from bayesgram.privacy.accounting import delta_bound
 from bayesgram.private.candidates import list_candidates
 from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
@@ -45,7 +45,7 @@ def test_noise_takes_delta_and_no_more(epsilon, delta):
     from partition_selection import noise_multiplier
 
     sigma = noise_multiplier(epsilon, delta)
-    assert delta_of(epsilon, 1 / sigma**2, 0.0) == pytest.approx(delta, rel=1e-6)
+    assert delta_bound(epsilon, 1 / sigma**2, 0.0) == pytest.approx(delta, rel=1e-6)
 
 
 @given(USERS, st.integers(0, 11), st.floats(1, 4))

@@ -58,7 +58,7 @@ def test_a_release_that_is_charged_to_a_ledger_needs_a_folder_to_be_saved_in(tmp
 def test_a_dry_run_without_a_ledger_has_nothing_left_to_tell():
     checked = publish.dry_run(COUNTS, VOCABULARY, Gaussian(), BUDGET)
     assert checked.spend is not None
-    assert checked.epsilon_left is None
+    assert checked.remaining_epsilon is None
 
 
 OTHERS = reference_paper.make_user_counts(np.array([[900, 0, 0], [0, 0, 70]]))

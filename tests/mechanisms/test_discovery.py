@@ -133,8 +133,8 @@ def test_the_level_is_that_of_the_mean_of_all_rounds(rounds, monkeypatch):
     assert measure(the_mechanism, rows_of_people(1, "zog"), noise) == {}
     assert sum(values for _, values, _ in noise.asked).tolist() == [rounds * UNITS]
     level = int(the_mechanism.threshold.level * rounds * UNITS) + 1
-    assert the_mechanism._above(np.array([level]))[0].size == 0
-    above, weights = the_mechanism._above(np.array([level + 1]))
+    assert the_mechanism._find_above_level(np.array([level]))[0].size == 0
+    above, weights = the_mechanism._find_above_level(np.array([level + 1]))
     assert (above.tolist(), weights.tolist()) == ([0], [(level + 1) / (rounds * UNITS)])
 
 
@@ -236,7 +236,7 @@ def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobo
 
             noise.discrete_gaussian = answer
             patch.setattr(RoundSchedule, "plan_round", bent)
-            the_mechanism._all_rounds(lists, noise)
+            the_mechanism._run_rounds(lists, noise)
         sums[place] = [dict(zip(texts, values.tolist(), strict=True)) for values in noise.asked]
     for with_eve, others in zip(*sums, strict=True):
         moved = {text: value - others.get(text, 0) for text, value in with_eve.items()}
@@ -507,7 +507,7 @@ def test_noise_of_a_round_is_as_large_as_it_says():
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(RoundSchedule, "plan_round", staying)
-        noisy = np.concatenate(list(the_mechanism._all_rounds(lists, SeededNoise(5)))) / (4 * UNITS)
+        noisy = np.concatenate(list(the_mechanism._run_rounds(lists, SeededNoise(5)))) / (4 * UNITS)
     assert noisy.mean() == pytest.approx(1, abs=0.6)
     assert noisy.std() == pytest.approx(the_mechanism.threshold.multiplier, rel=0.1)
 

@@ -140,7 +140,7 @@ def test_what_would_be_charged_is_what_a_release_is_charged(work):
     (entry,) = contents.reservations
     spend = {name: value for name, value in told["spend"].items() if name != "mu_squared"}
     assert spend == vars(entry.spend)
-    assert contents.left_gaussian() == told["ledger"]["left_then_gaussian_epsilon"]
+    assert contents.remaining_gaussian_epsilon() == told["ledger"]["left_then_gaussian_epsilon"]
     assert (entry.unit, contents.unit) == ("a post", "a post")
     card = json.loads((work / "many" / "out" / "card.json").read_text())
     assert (card["unit"], card["protects"]) == (

@@ -91,7 +91,7 @@ def test_one_user_moves_the_measured_sum_by_at_most_its_units(matrix, clip_norm)
     )
     assert (law, scale) == (
         "gaussian",
-        whole_of(vocabulary, budget).part(1.0) * UNITS,
+        whole_of(vocabulary, budget).multiplier_for_share(1.0) * UNITS,
     )  # once, for all of it
     assert details["clip_norm_used"] == clip_norm
     for user in range(len(matrix)):
@@ -194,7 +194,7 @@ def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, cl
         mechanism, reference_paper.make_user_counts(matrix), vocabulary, budget
     )
     assert whole.size == 7 + 3 + 3  # the words of the trigrams, too, and the total of each order
-    assert scale == whole_of(vocabulary, budget).part(1.0) * UNITS
+    assert scale == whole_of(vocabulary, budget).multiplier_for_share(1.0) * UNITS
     assert [theta[place].sum() for place, _ in vocabulary.by_order] == pytest.approx([1, 1, 1])
     assert set(details["expected_counts"]) == {"1", "2", "3"}
     for user in range(len(matrix)):

@@ -17,18 +17,18 @@ from bayesgram.errors import UsageError
 from bayesgram.privacy import accounting
 from bayesgram.privacy.accounting import (
     DISCRETENESS,
-    MOST_RELEASES,
-    SLACK,
+    MAX_RELEASES,
+    SLACK_SHARE,
     Allowance,
     Spend,
     composed_epsilon,
     digits_up,
     fits,
     gaussian_delta,
-    gaussian_left,
     pure_epsilon_of,
-    pure_left,
     pure_mu_squared,
+    remaining_gaussian_epsilon,
+    remaining_pure_epsilon,
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
@@ -74,7 +74,7 @@ def test_known_values_at_delta_1e_6(sigma, epsilon):
 @settings(deadline=None)
 def test_a_budget_allows_what_the_formula_does_and_hardly_less(epsilon, delta):
     allowed = mpmath.mpf(Allowance.of(epsilon, delta).mu_squared)
-    slack = SLACK * max(epsilon, delta)
+    slack = SLACK_SHARE * max(epsilon, delta)
     assert mpmath.exp(slack) * exact_delta(epsilon - slack, mpmath.sqrt(allowed)) < delta
     assert exact_delta(epsilon, mpmath.sqrt(allowed * (1 + mpmath.mpf(1e-7)))) > delta
 
@@ -148,10 +148,10 @@ def test_the_epsilon_of_a_mu_is_the_way_back(epsilon):
 
 def test_a_budget_with_delta_charges_a_pure_release_as_gaussian_dp():
     """μ is about 1.25 ε, so a ledger of (1, 1e-6), whose μ is 0.237, has room for one of ε = 0.188."""
-    assert pure_left([], Budget(1, 1e-6)) == 0.188
+    assert remaining_pure_epsilon([], Budget(1, 1e-6)) == 0.188
     assert fits(pure(0.188), Budget(1, 1e-6))
     assert not fits(pure(0.19), Budget(1, 1e-6))
-    assert pure_left([], Budget(1)) == 1
+    assert remaining_pure_epsilon([], Budget(1)) == 1
 
 
 # The discrete noise
@@ -159,23 +159,23 @@ def test_a_budget_with_delta_charges_a_pure_release_as_gaussian_dp():
 
 def test_what_discreteness_may_cost_has_a_limit_of_its_own():
     allowed = Allowance.of(1.0, 1e-6)
-    assert allowed.total_variation == pytest.approx(SLACK / DISCRETENESS)
+    assert allowed.total_variation == pytest.approx(SLACK_SHARE / DISCRETENESS)
     assert fits([Spend(allowed.mu_squared, 0.0, allowed.total_variation)], Budget(1, 1e-6))
     assert not fits([Spend(1e-9, 0.0, math.nextafter(allowed.total_variation, 1))], Budget(1, 1e-6))
     halves = [Spend(1e-9, 0.0, allowed.total_variation * 0.6)] * 2
     assert fits(halves[:1], Budget(1, 1e-6))
     assert not fits(halves, Budget(1, 1e-6))
-    assert gaussian_left(halves, Budget(1, 1e-6)) == 0
+    assert remaining_gaussian_epsilon(halves, Budget(1, 1e-6)) == 0
     assert 1.1 < composed_epsilon(halves, 1e-6) < 1.3
 
 
 def test_so_have_releases(monkeypatch):
-    monkeypatch.setattr(accounting, "MOST_RELEASES", 3)
+    monkeypatch.setattr(accounting, "MAX_RELEASES", 3)
     tiny = Spend(1e-12)
     assert fits([tiny] * 3, Budget(1, 1e-6))
     assert not fits([tiny] * 4, Budget(1, 1e-6))
     assert composed_epsilon([tiny] * 4, 1e-6) == math.inf
-    assert MOST_RELEASES == 10**6
+    assert MAX_RELEASES == 10**6
 
 
 # Properties
@@ -250,8 +250,8 @@ def test_a_release_of_the_whole_budget_fits_an_empty_ledger(epsilon, delta):
 def test_what_is_left_can_be_spent_and_hardly_more(spent):
     budget = Budget(1, 1e-6)
     for left, spend_of in (
-        (gaussian_left(spent, budget), lambda e: Spend.gaussian(calibrate(e))),
-        (pure_left(spent, budget), lambda e: Spend(pure_epsilon=e)),
+        (remaining_gaussian_epsilon(spent, budget), lambda e: Spend.gaussian(calibrate(e))),
+        (remaining_pure_epsilon(spent, budget), lambda e: Spend(pure_epsilon=e)),
     ):
         assert 0 < left <= 1
         assert fits([*spent, spend_of(left)], budget)
@@ -263,10 +263,10 @@ def calibrate(epsilon):
 
 
 def test_nothing_is_left_of_a_spent_budget():
-    assert pure_left(pure(0.7), Budget(1.0)) == 0.3
-    assert gaussian_left(pure(0.7), Budget(1.0)) == 0  # δ = 0
-    assert pure_left(pure(1.0), Budget(1.0)) == 0
-    assert gaussian_left([Spend.gaussian(0.5)], Budget(1.0, 1e-6)) == 0
+    assert remaining_pure_epsilon(pure(0.7), Budget(1.0)) == 0.3
+    assert remaining_gaussian_epsilon(pure(0.7), Budget(1.0)) == 0  # δ = 0
+    assert remaining_pure_epsilon(pure(1.0), Budget(1.0)) == 0
+    assert remaining_gaussian_epsilon([Spend.gaussian(0.5)], Budget(1.0, 1e-6)) == 0
 
 
 def test_infinite_where_delta_is_not_enough():

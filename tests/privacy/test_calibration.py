@@ -117,7 +117,7 @@ def test_the_parts_of_a_budget_add_up_to_no_more_than_the_whole(multiplier, take
     for share in taken:
         left -= share
     whole = GaussianNoise(multiplier, 0.0)
-    parts = [whole.part(share) for share in (*taken, left)]
+    parts = [whole.multiplier_for_share(share) for share in (*taken, left)]
     together = sum(1 / Fraction(part) ** 2 for part in parts)
     assert (
         (1 - Fraction(1, 10**12)) / Fraction(multiplier) ** 2

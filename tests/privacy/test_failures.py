@@ -15,17 +15,17 @@ from bayesgram.privacy import accounting
 from bayesgram.privacy.accounting import (
     DISCRETENESS,
     LOG_TAIL,
-    MOST_RELEASES,
-    SLACK,
+    MAX_RELEASES,
+    SLACK_SHARE,
     Allowance,
     Spend,
     composed_epsilon,
-    delta_of,
-    discovery_left,
-    failure_left,
+    delta_bound,
     fits,
-    gaussian_left,
-    pure_left,
+    remaining_failure,
+    remaining_for_discovery,
+    remaining_gaussian_epsilon,
+    remaining_pure_epsilon,
 )
 from bayesgram.privacy.budget import Budget
 from helpers.hypothesis_profiles import examples
@@ -42,9 +42,9 @@ def test_a_ledger_that_may_fail_allows_what_the_formula_does_and_hardly_less(eps
     """δ ≥ e^h δ_Gauss(ε − 2F − h) + n e^(ε − 2F) τ + F for F = δ/4, with 60 digits."""
     found = Allowance.of(epsilon, delta, failures=True)
     with mpmath.workdps(60):
-        aside, slack = mpmath.mpf(delta) / 4, SLACK * mpmath.mpf(max(epsilon, delta))
+        aside, slack = mpmath.mpf(delta) / 4, SLACK_SHARE * mpmath.mpf(max(epsilon, delta))
         left = mpmath.mpf(epsilon) - 2 * aside
-        tail = MOST_RELEASES * mpmath.exp(left + LOG_TAIL)
+        tail = MAX_RELEASES * mpmath.exp(left + LOG_TAIL)
         on_curve = mpmath.exp(slack) * exact_delta(left - slack, mpmath.sqrt(found.mu_squared))
         assert on_curve + tail + aside < delta
         assert (
@@ -60,10 +60,10 @@ def test_a_ledger_that_may_fail_allows_what_the_formula_does_and_hardly_less(eps
 )
 def test_where_nothing_may_fail_all_of_the_budget_is_for_noise_to_the_last_digit(epsilon, delta):
     """Halving, as it has been since the second format."""
-    found, slack = Allowance.of(epsilon, delta), SLACK * max(epsilon, delta)
+    found, slack = Allowance.of(epsilon, delta), SLACK_SHARE * max(epsilon, delta)
     low, high = 0.0, 4.0
     while low < (middle := (low + high) / 2) < high:
-        low, high = (low, middle) if delta_of(epsilon, middle, slack) > delta else (middle, high)
+        low, high = (low, middle) if delta_bound(epsilon, middle, slack) > delta else (middle, high)
     assert found == Allowance(math.nextafter(high, 0), slack / DISCRETENESS * (1 - 1e-11), 0.0)
     assert fits([Spend(found.mu_squared)], Budget(epsilon, delta))
     assert not fits([Spend(high)], Budget(epsilon, delta))
@@ -75,7 +75,7 @@ def slowly_fits(spends, epsilon, delta, more=0):
     with mpmath.workdps(60):
         aside, slack = (
             mpmath.mpf(delta) / 4 if fails else mpmath.mpf(0),
-            SLACK * mpmath.mpf(max(epsilon, delta)),
+            SLACK_SHARE * mpmath.mpf(max(epsilon, delta)),
         )
         spent = {
             name: sum(Fraction(getattr(spend, name)) for spend in spends)
@@ -126,7 +126,7 @@ def test_what_fits_is_what_the_formulas_allow_and_hardly_less(spent, budget):
 def test_after_one_spend_more_nothing_fits_that_did_not_fit_before(before, more, budget):
     after = [*before, more]
     assert fits(before, budget) or not fits(after, budget)
-    for left in (gaussian_left, pure_left, failure_left):
+    for left in (remaining_gaussian_epsilon, remaining_pure_epsilon, remaining_failure):
         assert left(after, budget) <= left(before, budget)
     if before:  # nothing costs nothing, whatever comes
         assert composed_epsilon(after, budget.delta) >= composed_epsilon(before, budget.delta) * (
@@ -161,7 +161,11 @@ def test_failures_add_up_to_a_quarter_of_delta_and_no_more():
     assert composed_epsilon([failing(math.nextafter(2.5e-7, 1))], 1e-6) == math.inf
     assert fits([failing(5e-8)] * 4, budget)
     assert not fits([failing(5e-8)] * 6, budget)
-    assert gaussian_left([failing(5e-8)] * 6, budget) == pure_left([failing(5e-8)] * 6, budget) == 0
+    assert (
+        remaining_gaussian_epsilon([failing(5e-8)] * 6, budget)
+        == remaining_pure_epsilon([failing(5e-8)] * 6, budget)
+        == 0
+    )
 
 
 def test_the_first_spend_decides_whether_anything_may_fail():
@@ -169,11 +173,13 @@ def test_the_first_spend_decides_whether_anything_may_fail():
     whole = Allowance.of(1.0, 1e-6).mu_squared
     assert fits([failing(1e-9), Spend(0.01)], budget)
     assert not fits([Spend(0.01), failing(1e-9)], budget)
-    assert failure_left([Spend(1e-9)], budget) == 0
+    assert remaining_failure([Spend(1e-9)], budget) == 0
     assert fits([Spend(1e-6), Spend(whole - 1e-6)], budget)
     assert not fits([failing(1e-30), Spend(whole - 1e-6)], budget)
-    assert gaussian_left([], budget) == 1  # a release that comes first takes everything
-    assert gaussian_left([failing(1e-30, 1e-12)], budget) == 0.985
+    assert (
+        remaining_gaussian_epsilon([], budget) == 1
+    )  # a release that comes first takes everything
+    assert remaining_gaussian_epsilon([failing(1e-30, 1e-12)], budget) == 0.985
 
 
 def test_the_table_of_what_discoveries_cost_is_right():
@@ -189,23 +195,23 @@ def test_the_table_of_what_discoveries_cost_is_right():
         assert (alone, beside) == (float(f"{first:.4g}"), float(f"{second:.4g}"))
         assert (more, failure) == (
             round(100 * (second / first - 1), 1),
-            failure_left([], Budget(epsilon, delta)),
+            remaining_failure([], Budget(epsilon, delta)),
         )
-        assert left == gaussian_left([failing(1e-30, 1e-12)], Budget(epsilon, delta))
+        assert left == remaining_gaussian_epsilon([failing(1e-30, 1e-12)], Budget(epsilon, delta))
 
 
 def test_nothing_may_fail_where_delta_is_zero():
     assert not fits([failing(1e-30)], Budget(1))
     assert composed_epsilon([failing(1e-30)], 0.0) == math.inf
-    assert failure_left([], Budget(1)) == 0
-    assert discovery_left([], Budget(1)) == Allowance(0.0, 0.0, 0.0)
+    assert remaining_failure([], Budget(1)) == 0
+    assert remaining_for_discovery([], Budget(1)) == Allowance(0.0, 0.0, 0.0)
 
 
 @given(st.lists(st.floats(1e-12, 1e-7), max_size=5), st.sampled_from([1e-6, 3e-7, 0.1]))
 @settings(deadline=None)
 def test_what_is_left_for_failures_fits_to_the_last_digit(failures, delta):
     budget, spent = Budget(1, delta), [failing(failure) for failure in failures]
-    left = failure_left(spent, budget)
+    left = remaining_failure(spent, budget)
     if not spent:
         assert left == delta / 4
     if left:
@@ -215,7 +221,7 @@ def test_what_is_left_for_failures_fits_to_the_last_digit(failures, delta):
 
 def test_so_does_all_that_is_left_for_a_discovery():
     budget, spent = Budget(1, 1e-6), [failing(1e-7, 0.01), Spend(0.002, 0.01, 1e-18)]
-    left = discovery_left(spent, budget)
+    left = remaining_for_discovery(spent, budget)
     rest = {
         "inverse_variance": left.mu_squared,
         "total_variation": left.total_variation,
@@ -225,10 +231,10 @@ def test_so_does_all_that_is_left_for_a_discovery():
     for name, value in rest.items():
         assert not fits([*spent, Spend(**{**rest, name: value * (1 + 1e-12)})], budget), name
         full = Spend(**{"inverse_variance": 1e-9, "failure": 1e-12, name: value})
-        assert discovery_left([*spent, full], budget) == Allowance(0.0, 0.0, 0.0), name
+        assert remaining_for_discovery([*spent, full], budget) == Allowance(0.0, 0.0, 0.0), name
 
 
 def test_after_a_million_releases_there_is_no_discovery(monkeypatch):
-    monkeypatch.setattr(accounting, "MOST_RELEASES", 3)
-    assert failure_left([failing(1e-9)] * 2, Budget(1, 1e-6)) > 0
-    assert failure_left([failing(1e-9)] * 3, Budget(1, 1e-6)) == 0
+    monkeypatch.setattr(accounting, "MAX_RELEASES", 3)
+    assert remaining_failure([failing(1e-9)] * 2, Budget(1, 1e-6)) > 0
+    assert remaining_failure([failing(1e-9)] * 3, Budget(1, 1e-6)) == 0

@@ -23,7 +23,7 @@ def test_a_ledger_that_begins_with_a_discovery_sets_a_quarter_of_its_delta_aside
     assert contents.spends == [FOUND, Spend.gaussian(50.0), FOUND]
     assert contents.spent_failure() == 2e-7
     left = ledger.check_discovery()
-    assert left == contents.left_for_discovery()
+    assert left == contents.remaining_for_discovery()
     assert left.failure == float(Fraction(2.5e-7) - Fraction(2e-7))
     with pytest.raises(BayesgramError) as caught:
         ledger.reserve(FOUND, {})
@@ -54,7 +54,7 @@ def test_what_is_left_for_a_discovery_can_be_charged_whole_and_no_more(ledger):
         match=r"Nothing was reserved\. As its first entry is a discovery, a quarter of δ",
     ):
         ledger.reserve(Spend(1e-12), {})
-    assert ledger.read().describe_left() == "nothing"
+    assert ledger.read().describe_remaining() == "nothing"
 
 
 def test_a_discovery_is_refused_where_the_first_entry_was_none_and_nothing_is_stored(used):

@@ -13,15 +13,15 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from bayesgram.errors import UsageError
-from bayesgram.privacy.accounting import Allowance, discovery_left, fits
+from bayesgram.privacy.accounting import Allowance, fits, remaining_for_discovery
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.thresholds import (
     SPLITS,
-    TAIL,
-    _multiplier,
+    TAIL_FACTOR,
+    _calibrate_multiplier,
     calibrate_rounds,
     calibrate_threshold,
-    failure,
+    failure_bound,
 )
 from bayesgram.private.clipping import UNITS
 from helpers.hypothesis_profiles import examples
@@ -31,11 +31,13 @@ budgets = st.builds(Budget, st.floats(0.05, 8), st.floats(1e-12, 1e-4))
 
 
 def one(budget, **others):
-    return calibrate_threshold(budget, most=MOST, smallest=SMALLEST, units=UNITS, **others)
+    return calibrate_threshold(
+        budget, max_candidates=MOST, min_weight=SMALLEST, units=UNITS, **others
+    )
 
 
 def several(budget, rounds=10, **others):
-    return calibrate_rounds(budget, rounds=rounds, most=MOST, units=UNITS, **others)
+    return calibrate_rounds(budget, rounds=rounds, max_candidates=MOST, units=UNITS, **others)
 
 
 def deviation(threshold, rounds):
@@ -88,7 +90,7 @@ def test_no_weights_publish_more_than_the_bound(data, most, smallest, unit, beyo
     gap, whole = 2 + unit + beyond, smallest**2 + part * (1 - smallest**2)
     own = data.draw(weights(most, smallest, whole))
     assume((own**2).sum() <= whole * (1 + 1e-12))
-    bound = failure(np.array([0.0, whole]), gap, unit, most, smallest)
+    bound = failure_bound(np.array([0.0, whole]), gap, unit, most, smallest)
     assert bound[0] == 0.0
     assert published(own, gap, unit) <= bound[1]
 
@@ -99,7 +101,7 @@ def test_no_weights_publish_more_than_the_bound(data, most, smallest, unit, beyo
 def test_an_optimiser_finds_none_either_and_comes_close(gap, unit, most):
     """Squares that add up to 1, moved uphill from many starts."""
     rng, smallest = np.random.default_rng(5), 0.02
-    bound = float(failure(np.ones(1), gap, unit, most, smallest)[0])
+    bound = float(failure_bound(np.ones(1), gap, unit, most, smallest)[0])
     best = 0.0
     for _ in range(6):
         size = int(rng.integers(1, min(most, 12) + 1))
@@ -121,10 +123,12 @@ def test_an_optimiser_finds_none_either_and_comes_close(gap, unit, most):
 @given(st.integers(1, 300), st.floats(0.02, 3), st.floats(0, 8))
 def test_more_that_is_one_s_own_or_more_candidates_publish_no_less(most, unit, beyond):
     squares = np.linspace(0, 1, 50)
-    bound = failure(squares, 2 + unit + beyond, unit, most, 0.02)
+    bound = failure_bound(squares, 2 + unit + beyond, unit, most, 0.02)
     assert (np.diff(bound) >= 0).all()
-    assert (failure(squares, 2 + unit + beyond, unit, most + 1, 0.02) >= bound * (1 - 1e-12)).all()
-    assert (failure(squares, 2.5 + unit + beyond, unit, most, 0.02) <= bound).all()
+    assert (
+        failure_bound(squares, 2 + unit + beyond, unit, most + 1, 0.02) >= bound * (1 - 1e-12)
+    ).all()
+    assert (failure_bound(squares, 2.5 + unit + beyond, unit, most, 0.02) <= bound).all()
 
 
 # The whole: one round
@@ -168,7 +172,7 @@ def test_t_is_hardly_higher_than_it_must_be():
     sigma, gap = deviation(threshold, 1), (threshold.level - threshold.floor) * 0.98
     worst = max(
         gaussian_delta(budget.epsilon, sigma / math.sqrt(b))
-        + failure(np.array([1 - b]), gap / sigma, 1 / sigma, MOST, SMALLEST)[0]
+        + failure_bound(np.array([1 - b]), gap / sigma, 1 / sigma, MOST, SMALLEST)[0]
         for b in np.linspace(0.01, 0.999, 60)
     )
     assert worst > budget.delta
@@ -364,7 +368,7 @@ def test_the_tail_of_discrete_noise_is_that_of_continuous_noise_one_step_before(
     middle = law.size // 2
     for steps in range(1, int(7 * scale * math.sqrt(rounds))):
         tail = law[middle + steps :].sum()
-        assert tail <= norm.sf((steps - 1) / (scale * math.sqrt(rounds))) * TAIL
+        assert tail <= norm.sf((steps - 1) / (scale * math.sqrt(rounds))) * TAIL_FACTOR
 
 
 # K, ledgers, budgets that won't do
@@ -393,8 +397,8 @@ def test_fewer_people_than_k_can_t_reach_the_level(calibrate):
     ],
 )
 def test_a_discovery_of_the_whole_budget_fits_a_fresh_ledger_once(calibrate, budget):
-    left = discovery_left([], budget)
-    threshold = calibrate(budget, left=left)
+    left = remaining_for_discovery([], budget)
+    threshold = calibrate(budget, allowance=left)
     assert fits([threshold.spend], budget)
     assert not fits([threshold.spend, threshold.spend], budget)
     assert threshold.level <= 1.1 * calibrate(budget).level + 1
@@ -403,7 +407,7 @@ def test_a_discovery_of_the_whole_budget_fits_a_fresh_ledger_once(calibrate, bud
 @pytest.mark.parametrize("calibrate", [one, several])
 def test_what_a_ledger_leaves_is_not_exceeded(calibrate):
     left = Allowance(0.01, 1e-10, 1e-9)
-    threshold = calibrate(Budget(1.0, 1e-7), left=left)
+    threshold = calibrate(Budget(1.0, 1e-7), allowance=left)
     assert threshold.failure <= 1e-9
     assert threshold.spend.inverse_variance <= 0.01
 
@@ -411,9 +415,9 @@ def test_what_a_ledger_leaves_is_not_exceeded(calibrate):
 @pytest.mark.parametrize("calibrate", [one, several])
 def test_where_nothing_is_left_there_is_no_threshold(calibrate):
     with pytest.raises(UsageError, match="leaves no threshold for 100 candidates"):
-        calibrate(Budget(1.0, 1e-7), left=Allowance(0.0, 0.0, 0.0))
+        calibrate(Budget(1.0, 1e-7), allowance=Allowance(0.0, 0.0, 0.0))
     with pytest.raises(UsageError, match="leaves no threshold"):
-        calibrate(Budget(1.0, 1e-7), left=Allowance(0.01, 1e-10, 0.0))
+        calibrate(Budget(1.0, 1e-7), allowance=Allowance(0.01, 1e-10, 0.0))
 
 
 def test_splits_leave_something_for_both():
@@ -421,4 +425,4 @@ def test_splits_leave_something_for_both():
 
 
 def test_no_noise_is_enough_for_an_epsilon_far_below_zero():
-    assert _multiplier(-1.0, 1e-9, 0.0) == math.inf
+    assert _calibrate_multiplier(-1.0, 1e-9, 0.0) == math.inf

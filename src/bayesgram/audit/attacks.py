@@ -258,7 +258,7 @@ def _noisy_counts_sampler(
     total = clipped_sum(counts, coordinates, clip_norm=clip_norm)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
-        sigma = mechanism.calibrate(vocabulary, budget).part(1.0)
+        sigma = mechanism.calibrate(vocabulary, budget).multiplier_for_share(1.0)
         noisy = noise.discrete_gaussian(total, scale=sigma * UNITS)
         return normalise_counts(
             design.decode_counts(noisy, coordinates, sigma, clip_norm)[0][-1].counts

@@ -109,7 +109,7 @@ def show(file: File, json: options.Json = False) -> None:
     report = {"unit": contents.unit} if contents.unit else {}
     report["budget"] = f"ε = {contents.budget.epsilon:g}, δ = {contents.budget.delta:g}"
     report["spent"] = _format_spent(summary)
-    report["left"] = contents.describe_left()
+    report["left"] = contents.describe_remaining()
     if contents.spent_failure():
         report["failures"] = _format_failures(contents)
     report["promise"] = contents.promise
@@ -256,8 +256,8 @@ def _summary(file: Path, contents: "LedgerContents") -> dict[str, Any]:
     failures = {}
     if contents.spent_failure():
         failures["spent_failure"] = contents.spent_failure()
-    if contents.left_for_discovery().failure:
-        failures["left_failure"] = contents.left_for_discovery().failure
+    if contents.remaining_for_discovery().failure:
+        failures["left_failure"] = contents.remaining_for_discovery().failure
     return {
         "ledger": str(file),
         "population": contents.population,
@@ -266,8 +266,8 @@ def _summary(file: Path, contents: "LedgerContents") -> dict[str, Any]:
         "epsilon": contents.budget.epsilon,
         "delta": contents.budget.delta,
         "spent_epsilon": contents.spent_epsilon(),
-        "left_gaussian_epsilon": contents.left_gaussian(),
-        "left_pure_epsilon": contents.left_pure(),
+        "left_gaussian_epsilon": contents.remaining_gaussian_epsilon(),
+        "left_pure_epsilon": contents.remaining_pure_epsilon(),
         **failures,
         "reservations": len(contents.reservations),
         "unpublished": sum(not entry.published for entry in contents.reservations),
@@ -333,5 +333,5 @@ def _format_failures(contents: "LedgerContents") -> str:
     from bayesgram.privacy.accounting import digits_up
 
     spent = digits_up(contents.spent_failure())
-    left = contents.left_for_discovery().failure
+    left = contents.remaining_for_discovery().failure
     return f"with probability {spent} together; {left:g} of a quarter of δ is left"

@@ -297,9 +297,9 @@ def print_dry_run(
     }
     if checked.spend is not None:
         details["charge"] = _format_spend(checked.spend)
-    if checked.ledger is not None and checked.epsilon_left is not None:
-        details["ledger"] = f"{checked.ledger.population}: {checked.ledger.describe_left()}"
-        details["left_then"] = _format_left(*checked.epsilon_left)
+    if checked.ledger is not None and checked.remaining_epsilon is not None:
+        details["ledger"] = f"{checked.ledger.population}: {checked.ledger.describe_remaining()}"
+        details["left_then"] = _format_left(*checked.remaining_epsilon)
     console.print_report(details, json=False)
     if plan is not None:
         _print_plan(plan, expected_users)

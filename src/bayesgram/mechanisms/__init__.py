@@ -1,1 +1,1 @@
-"""The doors between private counts and a Release: one module a mechanism."""
+"""Mechanisms: what reads private counts or text, draws noise, and returns what may be published."""

@@ -1,7 +1,7 @@
 """The interface of mechanisms, and what all of them share.
 
-A mechanism is a frozen dataclass of public settings with one method, `draw`, that reads private data and draws noise.
-It is generic in the private data that it takes and in what it makes of them:
+A mechanism is a frozen dataclass of public settings with one method, `draw`, that reads private
+data and draws noise. It is generic in the private data that it takes and in what it makes of them:
 
 | mechanism | private data | result |
 |---|---|---|
@@ -9,8 +9,8 @@ It is generic in the private data that it takes and in what it makes of them:
 | `BySegment` | `SegmentedCounts` | `SegmentedRelease` |
 | `DiscoveryMechanism` | `DiscoveryData` | `Discovery` |
 
-`mechanisms.publish` is the other half of the interface: it reserves the budget, calls `draw`, saves the result, and
-marks the ledger's entry as published.
+`mechanisms.publish` is the other half of the interface: it reserves the budget, calls `draw`, saves
+the result, and marks the ledger's entry as published.
 """
 
 import secrets
@@ -36,7 +36,8 @@ from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedReleas
 from bayesgram.releases.release import CONTENTS, Release, max_release_bytes
 from bayesgram.releases.segmented import SegmentedRelease
 
-# δ where none is given. It is below one over the number of users of all but the largest populations.
+# δ where none is given. It is below one over the number of users of all but the largest
+# populations. A convention, not measured.
 DEFAULT_DELTA = 1e-7
 
 
@@ -44,7 +45,7 @@ class Publishable(Protocol):
     """What a mechanism makes: something that can be saved as a folder."""
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the folder, whole or not at all."""
+        """Write the folder completely or not at all."""
 
 
 Data = TypeVar("Data")
@@ -74,7 +75,7 @@ class Randomness:
 
     @classmethod
     def from_seed(cls, seed: int | None) -> "Randomness":
-        """Return the operating system's randomness, or a repeatable one, which is stamped on the card."""
+        """Return the operating system's randomness, or a repeatable one; the card says which."""
         if seed is None:
             return cls(ExactNoise(), secrets.randbits(64))
         check_int("seed", seed, 0, 2**63 - 1, "a seed")
@@ -113,7 +114,11 @@ class Mechanism(ABC, Generic[Data, Result]):
 
     @abstractmethod
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
-        """Return (ε, δ) as the card will claim it, or refuse the budget, before anything is read."""
+        """Return (ε, δ) as the card will claim it, before anything is read.
+
+        Raises:
+            UsageError: If the mechanism can't use this budget.
+        """
 
     @abstractmethod
     def check_inputs(self, data: Data, vocabulary: Vocabulary) -> None:
@@ -150,7 +155,8 @@ class Mechanism(ABC, Generic[Data, Result]):
             budget: ε and δ.
             randomness: Where noise comes from.
             statements: What the curator states, for the card.
-            reserve: Called once, before any noise is drawn; returns what the card says of the ledger's entry.
+            reserve: Called once, before any noise is drawn; returns what the card says of the
+                ledger's entry.
         """
 
     def release(
@@ -161,7 +167,14 @@ class Mechanism(ABC, Generic[Data, Result]):
         *,
         seed: int | None = None,
     ) -> Result:
-        """Check the inputs and draw noise once, without a ledger and without saving."""
+        """Check the inputs and draw noise once, without a ledger and without saving.
+
+        Args:
+            data: Private data.
+            vocabulary: The public vocabulary.
+            budget: ε and δ.
+            seed: Makes the noise repeatable, for tests: the result is labelled NONE.
+        """
         self.check_budget(budget)
         self.check_inputs(data, vocabulary)
         return self.draw(data, vocabulary, budget, Randomness.from_seed(seed))
@@ -211,7 +224,7 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
         budget: Budget | None,
         randomness: Randomness,
     ) -> object:
-        """Draw the noise of `estimate`. Audits call it; it may leave out what only post-processes."""
+        """Draw the noise of `estimate`. Audits call it; it may leave out the post-processing."""
         return self.estimate(counts, vocabulary, budget, randomness)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
@@ -232,9 +245,9 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
         )
 
     def settings(self) -> dict[str, Any]:
-        """Return the public settings, as the card shows them; `previous` has a place of its own there."""
-        names = [each.name for each in fields(self) if each.name != "previous"]  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in names}
+        """Return the public settings, as the card shows them, without `previous`."""
+        names = [setting.name for setting in fields(self)]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names if name != "previous"}
 
     def follow(
         self, previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
@@ -251,7 +264,11 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
         )
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
-        """Return (ε, δ) as the card will claim it, or refuse the budget, before anything is read."""
+        """Return (ε, δ) as the card will claim it, before anything is read.
+
+        Raises:
+            UsageError: If the mechanism can't use this budget.
+        """
         checked_budget = require_budget(budget, self.name)
         if checked_budget.delta <= 0:
             raise UsageError.for_argument(
@@ -260,7 +277,7 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
         return checked_budget.epsilon, checked_budget.delta
 
     def check_inputs(self, data: PrivateCounts, vocabulary: Vocabulary) -> None:
-        """Refuse counts that are not over the vocabulary, and several orders where the mechanism takes one."""
+        """Refuse counts of another vocabulary, and several orders where the mechanism takes one."""
         data.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         if len(vocabulary.by_order) > 1 and not self.allows_several_orders:
             raise UsageError.for_argument(
@@ -304,7 +321,17 @@ def make_release(
     statements: Statements = NO_STATEMENTS,
     charge: Charge = None,
 ) -> Release:
-    """Return what a mechanism has estimated as a release, with its card."""
+    """Return what a mechanism has estimated as a release, with its card.
+
+    Args:
+        mechanism: Where the outcome is from; the card names its settings and its label.
+        outcome: What it has estimated.
+        vocabulary: The public vocabulary.
+        budget: ε and δ.
+        randomness: Where the noise came from.
+        statements: What the curator states, for the card.
+        charge: What the card says of the ledger's entry.
+    """
     epsilon, delta = mechanism.check_budget(budget)
     measurements = outcome.measurements
     card = Card(
@@ -336,7 +363,17 @@ def resolve_budget(
     *,
     default_delta: float = DEFAULT_DELTA,
 ) -> Budget | None:
-    """Return the budget, which is given as such or as its two numbers."""
+    """Return the budget, which is given as such or as its two numbers.
+
+    Args:
+        budget: The budget, or None.
+        epsilon: ε, in place of `budget`.
+        delta: δ, in place of `budget`.
+        default_delta: δ where only ε is given; 0 if the mechanism uses none.
+
+    Raises:
+        UsageError: If both are given, δ without ε, or a δ that the mechanism does not use.
+    """
     if budget is not None and (epsilon is not None or delta is not None):
         raise UsageError("budget: holds ε and δ; give it, or epsilon and delta.")
     if epsilon is None:
@@ -351,7 +388,7 @@ def resolve_budget(
 
 
 def require_budget(budget: Budget | None, mechanism: str) -> Budget:
-    """Return the budget, or refuse that there is none."""
+    """Return the budget unchanged; refuse None."""
     if budget is None:
         raise UsageError(
             Argument("epsilon"),
@@ -361,7 +398,7 @@ def require_budget(budget: Budget | None, mechanism: str) -> Budget:
 
 
 def normalise_counts(noisy_counts: Floats) -> Floats:
-    """Return a distribution; counts below 1 are raised to 1 first, so that every n-gram keeps some probability."""
+    """Return a distribution; counts below 1 are raised to 1, so that no probability is 0."""
     raised = np.maximum(noisy_counts, 1.0)
     theta: Floats = raised / raised.sum()
     return theta

@@ -1,9 +1,10 @@
 """`posterior` by country or language: all segments in one vector, one clip, one budget.
 
-The queries are those of `posterior`, with coordinates for segments × n-grams, for all people's n-grams, for words, and
-for totals of each segment and of all. A user's whole vector, whatever segments they are in, is clipped to Λ, so that
-adding or removing a user moves the sum by at most B (docs/promise.md). After the noise, what earlier releases of the
-same segments carry over is combined with what was measured (`inference.chaining`); then `inference.hierarchy`.
+The queries are those of `posterior`, with coordinates for segments × n-grams, for all people's
+n-grams, for words, and for totals of each segment and of all. A user's vector, whatever segments
+they are in, is clipped to Λ as one, so that adding or removing a user moves the sum by at most B
+(docs/promise.md). After the noise, the measurements of earlier releases of the same segments are
+combined with the new ones (`inference.chaining`); then `inference.hierarchy` infers all segments.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +49,7 @@ from bayesgram.releases.segmented import SegmentedRelease, folder_contents
 
 @dataclass(frozen=True)
 class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
-    """`posterior` for counts by segment: a release for all people and one for each segment, in one budget.
+    """`posterior` for counts by segment: a release for all people and for each, in one budget.
 
     Attributes:
         posterior: The mechanism for all people.
@@ -87,7 +88,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
             )
 
     def calibrate(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
-        """Return the noise of all queries together; the coordinates of every segment count for the slack."""
+        """Return the noise of all queries together, over the coordinates of every segment."""
         return self.posterior.calibrate(vocabulary, budget, len(self.segments))
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
@@ -109,7 +110,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         budget: Budget | None,
         randomness: Randomness,
     ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
-        """Return noisy counts of all people and then of each segment, by order, and details for the cards."""
+        """Return noisy counts by order, of all people and each segment, and card details."""
         design = SegmentedDesign.by_segment(vocabulary, len(self.segments))
         noise = self.calibrate(vocabulary, require_budget(budget, self.name))
         return self.posterior.run_queries(counts.flat, design, noise, randomness)
@@ -124,7 +125,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         statements: Statements = NO_STATEMENTS,
         reserve: Reserve = reserve_nothing,
     ) -> SegmentedRelease:
-        """Read private counts, draw noise once, and return a release for all people and one for each segment."""
+        """Read private counts, draw noise once, and return a release for all and for each."""
         charge = reserve()
         noisy, details = self.measure(data, vocabulary, budget, randomness)
         parts = [part for _, part in vocabulary.by_order]
@@ -158,19 +159,20 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
     def _combine_with_previous(
         self, noisy: Sequence[list[NoisyCounts]], parts: Sequence[Vocabulary]
     ) -> tuple[list[list[NoisyCounts]], list[dict[str, Any]]]:
-        """Return what was measured of each with what earlier releases of it carry over, and details for the cards.
+        """Return noisy counts, combined with those of earlier releases, and card details.
 
-        A segment that is new has its own measurements alone; its prior, all people, knows what it knew.
+        A new segment has its own measurements alone; its prior, all people, has those of earlier
+        releases.
         """
         if self.previous is None:
             return list(noisy), [{} for _ in noisy]
-        since = self.previous.segment_changes(self.segments)
+        changes = self.previous.segment_changes(self.segments)
         all_combined = []
         all_details: list[dict[str, Any]] = []
         drift_of_all = None
         for name, measured in zip(self.names, noisy, strict=True):
             combined = list(measured)
-            details: dict[str, Any] = {SEGMENT_CHANGES_DETAIL: since} if since else {}
+            details: dict[str, Any] = {SEGMENT_CHANGES_DETAIL: changes} if changes else {}
             if self.previous.has_segment(name):
                 before = self.previous.previous_for(name).release
                 combined, drifts = join(measured, parts, before, drift_of_all)
@@ -185,21 +187,24 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
     ) -> list[Outcome]:
         """Return the outcome of all people, and then of each segment."""
         source_count = len(vocabulary.source_names)
-        inferred = [joint.everyone, *(by_source(one, source_count) for one in joint.segments)]
+        inferred = [
+            joint.everyone,
+            *(by_source(posterior, source_count) for posterior in joint.segments),
+        ]
         orders = [part.order for _, part in vocabulary.by_order]
         shares = [{}, *joint.shares_told(orders)]
         return [
-            describe_outcome(one, vocabulary, {**one_details, **share})
-            for one, one_details, share in zip(inferred, details, shares, strict=True)
+            describe_outcome(posterior, vocabulary, {**segment_details, **share})
+            for posterior, segment_details, share in zip(inferred, details, shares, strict=True)
         ]
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentedDesign(Design):
-    """What is measured, all of it public: n-grams of each segment and of all people, words, and totals of each.
+    """What is measured by segment: n-grams and totals of each segment, and a design of all people.
 
-    Coordinates: segments × n-grams; then those of a design without segments, which all people have together; then the
-    total of each segment and order.
+    All of it is public. The coordinates are segments × n-grams; then those of a design without
+    segments, for all people together; then the total of each segment and order.
 
     Attributes:
         segment_count: The number of segments.
@@ -219,7 +224,10 @@ class SegmentedDesign(Design):
 
     @property
     def noise_inflation(self) -> float:
-        """All people are measured by n-grams of their own, and by the sum over segments."""
+        """The noise of all people's n-grams, over that of a design without segments.
+
+        All people are measured by coordinates of their own, and by the sum over segments.
+        """
         return float((1 - SEGMENT_SHARE + SEGMENT_SHARE / self.segment_count) ** -0.5)
 
     @cached_property
@@ -233,7 +241,7 @@ class SegmentedDesign(Design):
         return self._with_segments(of_all, of_all.shape[-len(self.parts) :])
 
     def _with_segments(self, of_all: Coordinates, totals: Floats) -> Coordinates:
-        """Return the coordinates of all people and, before and after them, those of each segment."""
+        """Return the coordinates of all people between those of each segment."""
         first = self.segment_count * self.size
         ngram_shape = of_all.shape[: self.size]
         shape = [

@@ -1,12 +1,14 @@
 """Discovery: find n-grams that many people write and public text lacks.
 
-Of every user at most m candidates are added up, by weights that public text gives them (`private.candidates`), and get
-discrete Gaussian noise; what exceeds the level T is published. Noise and level follow public bounds alone
-(`privacy.thresholds`); docs/promise.md proves it. How many candidates there were is not published.
+Of every user at most m candidates are added up, by weights that public text gives them
+(`private.candidates`), and get discrete Gaussian noise; what exceeds the level T is published.
+Noise and level follow public bounds alone (`privacy.thresholds`); docs/promise.md proves it. The
+number of candidates is not published.
 
-Several rounds: the budget is shared out among them, every round adds noisy sums, and the mean of all rounds must exceed
-T. Nothing is lost by that, as the noise of the mean is that of one round; but users put their weight where the noisy
-sums so far say that it helps (`inference.discovery_weights`). One round: sums below a floor are dropped before noise.
+Several rounds share the budget. Every round adds noisy sums, and the mean of all rounds must exceed
+T. The noise of the mean is that of a single round, so that rounds cost nothing; but users put their
+weight where the noisy sums so far say that it helps (`inference.discovery_weights`). A discovery of
+one round drops sums below a floor before noise.
 """
 
 import hashlib
@@ -39,8 +41,8 @@ from bayesgram.mechanisms.base import (
     resolve_budget,
 )
 from bayesgram.mechanisms.publish import (
+    PlannedReservation,
     PublishOptions,
-    Reservation,
     check_published,
     describe_entry,
     publish,
@@ -51,7 +53,7 @@ from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.constants import MAX_CANDIDATES, MIN_CANDIDATE_WEIGHT, UNITS
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
-from bayesgram.privacy.thresholds import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
+from bayesgram.privacy.thresholds import UNLIMITED, Threshold, calibrate_rounds, calibrate_threshold
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.candidates import (
     CandidateLists,
@@ -130,7 +132,16 @@ class Settings:
         orders: Sequence[int] | None = None,
         **others: Any,  # noqa: ANN401 - other fields
     ) -> "Settings":
-        """Return settings for a vocabulary; refuse orders that it does not list, as all of their n-grams would be new."""
+        """Return settings for a vocabulary.
+
+        Args:
+            vocabulary: The public vocabulary.
+            orders: The orders to search; all that the vocabulary lists if it is left out.
+            **others: Other fields of the settings.
+
+        Raises:
+            UsageError: If the vocabulary does not list an order: all of its n-grams would be new.
+        """
         listed = [part.order for _, part in vocabulary.by_order]
         wanted = tuple(sorted(set(orders))) if orders else tuple(listed)
         if not set(wanted) <= set(listed):
@@ -142,29 +153,42 @@ class Settings:
             )
         return cls(wanted, **others)
 
-    def calibrate(self, budget: Budget, left: Allowance = ANYTHING) -> Threshold:
-        """Return noise, floor and level; `left` is what a ledger still allows."""
+    def calibrate(self, budget: Budget, allowance: Allowance = UNLIMITED) -> Threshold:
+        """Return noise, floor and level; `allowance` is what a ledger still allows."""
         if budget.delta <= 0:
             raise UsageError.for_argument(
                 "delta", "0", "a discovery needs a delta above 0; 1e-7 is usual."
             )
-        bounds = {"most": MAX_CANDIDATES, "units": UNITS, "at_least": self.at_least, "left": left}
         if self.rounds > 1:
-            return calibrate_rounds(budget, rounds=self.rounds, **bounds)
-        return calibrate_threshold(budget, smallest=MIN_CANDIDATE_WEIGHT, **bounds)
+            return calibrate_rounds(
+                budget,
+                rounds=self.rounds,
+                max_candidates=MAX_CANDIDATES,
+                units=UNITS,
+                at_least=self.at_least,
+                allowance=allowance,
+            )
+        return calibrate_threshold(
+            budget,
+            max_candidates=MAX_CANDIDATES,
+            min_weight=MIN_CANDIDATE_WEIGHT,
+            units=UNITS,
+            at_least=self.at_least,
+            allowance=allowance,
+        )
 
 
 @runtime_checkable
 class PrivateText(Protocol):
-    """Where private text is, and what it is asked for: candidates of these orders, weighed by public text."""
+    """Where private text is. It is asked for candidates, which public text weighs."""
 
     def sums(
         self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
-        """Return all users' candidates, added up exactly: one round."""
+        """Return all users' candidates of these orders, added up exactly: one round."""
 
     def lists(
-        self, public: PublicTextModel, orders: Sequence[int], most: int
+        self, public: PublicTextModel, orders: Sequence[int], max_candidates: int
     ) -> AbstractContextManager[CandidateLists]:
         """Return all users' lists, which exist as long as the block lasts: several rounds."""
 
@@ -180,16 +204,20 @@ class LocalText:
         self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
         """Return all users' candidates, added up exactly."""
-        return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
+        return sum_candidates(
+            self._checked_records(public), public, orders, bound, memory=self.memory
+        )
 
     def lists(
-        self, public: PublicTextModel, orders: Sequence[int], most: int
+        self, public: PublicTextModel, orders: Sequence[int], max_candidates: int
     ) -> AbstractContextManager[CandidateLists]:
         """Return all users' lists, which exist as long as the block lasts."""
-        return list_candidates(self._compared(public), public, orders, most, memory=self.memory)
+        return list_candidates(
+            self._checked_records(public), public, orders, max_candidates, memory=self.memory
+        )
 
-    def _compared(self, public: PublicTextModel) -> Iterable[Records]:
-        """The records; a warning follows the last of them if many rows were public text.
+    def _checked_records(self, public: PublicTextModel) -> Iterable[Records]:
+        """Return the records; a warning follows the last of them if many rows are public text.
 
         An error would be an output of the discovery that no noise covers.
         """
@@ -207,7 +235,7 @@ class DiscoveryData:
 
 @dataclass(frozen=True)
 class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
-    """Everything that is settled before private text is read.
+    """A discovery whose noise and level were chosen before private text is read.
 
     Attributes:
         settings: What is searched for.
@@ -229,7 +257,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
 
     def label(self, vocabulary: Vocabulary) -> Guarantee:
         """Return the label that the card of an unseeded discovery will have."""
-        return weakest_label(self.guarantee, [each.label for each in vocabulary.ingredients])
+        return weakest_label(self.guarantee, [source.label for source in vocabulary.ingredients])
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """Return (ε, δ) of the budget that the threshold was calibrated for."""
@@ -302,35 +330,38 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
         if self.settings.rounds > 1:
             with text.lists(public, orders, MAX_CANDIDATES) as lists:
                 before_noise()
-                above, weights = self._all_above(self._all_rounds(lists, noise))
+                above, weights = self._find_all_above_level(self._run_rounds(lists, noise))
                 return lists.ngrams(above), weights
         candidates = text.sums(public, orders, self.bound)
         before_noise()
-        above, weights = self._above(
+        above, weights = self._find_above_level(
             noise.discrete_gaussian(candidates.sums, scale=self.threshold.scale)
         )
         return candidates.ngrams.take(pa.array(above)), weights
 
-    def _above(self, noisy: Integers) -> tuple[Integers, Floats]:
-        """Return where noisy sums of all rounds exceed the level, in integers, and their mean over the rounds."""
+    def _find_above_level(self, noisy: Integers) -> tuple[Integers, Floats]:
+        """Return the indices of noisy sums that exceed the level, and their mean over the rounds.
+
+        The comparison is one of integers.
+        """
         all_units = self.settings.rounds * UNITS
         above = np.flatnonzero(noisy > int(self.threshold.level * all_units) + 1)
         return above, noisy[above] / all_units
 
-    def _all_above(self, noisy: Iterable[Integers]) -> tuple[Integers, Floats]:
-        """Return the same for blocks of candidates, one after the other."""
+    def _find_all_above_level(self, noisy: Iterable[Integers]) -> tuple[Integers, Floats]:
+        """Return what `_find_above_level` does, for blocks of candidates one after the other."""
         above = [np.zeros(0, np.int64)]
         weights = [np.zeros(0)]
         first = 0
         for block in noisy:
-            places, block_weights = self._above(block)
-            above.append(first + places)
+            block_above, block_weights = self._find_above_level(block)
+            above.append(first + block_above)
             weights.append(block_weights)
             first += block.size
         return np.concatenate(above), np.concatenate(weights)
 
-    def _all_rounds(self, lists: CandidateLists, noise: NoiseSource) -> Iterator[Integers]:
-        """Return the noisy sums of all rounds together, block by block; DROPPED for candidates that were dropped."""
+    def _run_rounds(self, lists: CandidateLists, noise: NoiseSource) -> Iterator[Integers]:
+        """Return the noisy sums of all rounds together, block by block; DROPPED where dropped."""
         rounds = self.settings.rounds
         schedule = RoundSchedule(self.threshold.multiplier, self.threshold.level)
         users = CandidateRounds(lists)
@@ -426,18 +457,22 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
 
 
 def _fingerprint(ngrams: pa.LargeStringArray, weights: Floats) -> str:
-    """Return a hash of the n-grams and noisy weights, which are published: it identifies a discovery."""
+    """Return a hash of the n-grams and noisy weights, which identifies a discovery."""
     digest = hashlib.sha256("\n".join(ngrams.to_pylist()).encode())
     digest.update(weights.astype("<f8").tobytes())
     return digest.hexdigest()
 
 
 def has_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools:
-    """Return which n-grams consist of words that public text has, or that were found by themselves."""
-    alone = ngrams.filter(pa.array(ngram_orders(ngrams) == 1))
-    known = pa.concat_arrays([vocabulary.tokens, alone, pa.array([START, END], pa.large_string())])
+    """Return which n-grams have only words that are public, or were discovered as unigrams."""
+    unigrams = ngrams.filter(pa.array(ngram_orders(ngrams) == 1))
+    known_words = pa.concat_arrays(
+        [vocabulary.tokens, unigrams, pa.array([START, END], pa.large_string())]
+    )
     tokens = pc.split_pattern(ngrams, " ")
-    unknown = pc.invert(pc.is_in(tokens.flatten(), value_set=known)).to_numpy(zero_copy_only=False)
+    unknown = pc.invert(pc.is_in(tokens.flatten(), value_set=known_words)).to_numpy(
+        zero_copy_only=False
+    )
     rows: Bools = np.bincount(pc.list_parent_indices(tokens).to_numpy(), unknown, len(ngrams)) == 0
     return rows
 
@@ -470,14 +505,15 @@ def discover(
 
     Args:
         inputs: Private text: files, folders, globs or tables. Text on a cluster is a
-            `bayesgram.spark.discovery.SparkPrivateText`, which knows its columns, and is asked in one round.
+            `bayesgram.spark.discovery.SparkPrivateText`, which knows its columns and is asked in
+            one round.
         vocabulary: The public vocabulary; what it lists is not found again.
         budget: ε and δ; or give `epsilon` and `delta`.
         epsilon: ε, in place of `budget`.
         delta: δ, in place of `budget`; 1e-7 if it is left out.
         orders: Which orders to search; those of the vocabulary if it is left out.
-        model: A public language model of the vocabulary's words (`PublicModel.mixture`); without one, it is made of
-            the vocabulary's counts.
+        model: A public language model of the vocabulary's words (`PublicModel.mixture`); without
+            one, it is made of the vocabulary's counts.
         at_least: What fewer people write does not come out, noise aside.
         max_new: How many n-grams may come out.
         open: Whether words may come out that are neither public nor found by themselves.
@@ -487,15 +523,27 @@ def discover(
         skip_bad_rows: Whether rows that can't be read are skipped instead of refused.
         memory: How many bytes text and lists may take.
         seed: Makes the noise repeatable, for tests: such a discovery is labelled NONE.
-        ledger: The budget is reserved there, durably, before any noise is drawn. `output` is needed: the entry is
-            marked as published once the discovery is saved.
-        output: The folder to save the discovery in; if it is left out, it is in memory alone.
+        ledger: The budget is reserved there, durably, before any noise is drawn. `output` is
+            needed: the entry is marked as published once the discovery is saved.
+        output: The folder to save the discovery in; if it is left out, it is only in memory.
         force: Whether a discovery that is already in that folder may be replaced.
         unit: What one user id stands for, where it is not all of a user's text.
 
     Returns:
-        What was found, with its card and the vocabulary that has it.
+        The n-grams that were discovered, with a card and the vocabulary extended by them.
 
+    Raises:
+        UsageError: If something does not fit together, before anything is spent.
+        BayesgramError: If the ledger has no room for it, or it could not be saved.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> import pyarrow as pa
+        >>> public = pa.table({"text": ["the red fish", "the blue fish"]})
+        >>> vocabulary = bg.Vocabulary.from_public(public, order=[1, 2], size=10)
+        >>> private = pa.table({"user": [str(i) for i in range(300)], "text": ["skibidi"] * 300})
+        >>> bg.discover(private, vocabulary, epsilon=1, open=True, seed=1).ngrams.to_pylist()
+        ['skibidi']
     """
     checked_budget = require_budget(resolve_budget(budget, epsilon, delta), DiscoveryMechanism.name)
     settings = Settings.for_vocabulary(
@@ -566,7 +614,7 @@ def discover_in_text(
             vocabulary=vocabulary,
             unit=unit,
         )
-        reservation = Reservation(ledger, mechanism.threshold.spend, description)
+        reservation = PlannedReservation(ledger, mechanism.threshold.spend, description)
     return publish(
         mechanism,
         DiscoveryData(text, public),
@@ -589,7 +637,19 @@ def make_mechanism(
     ledger: Ledger | None,
     unit: str | None,
 ) -> DiscoveryMechanism:
-    """Settle noise and level before any text is read; refuse where the ledger has no room for a discovery."""
+    """Return a mechanism whose noise and level follow from the budget, before any text is read.
+
+    Args:
+        settings: What is searched for.
+        budget: ε and δ.
+        vocabulary: The public vocabulary.
+        seed: Must be None if a ledger is charged.
+        ledger: The ledger that will be charged, if any.
+        unit: What one user id stands for.
+
+    Raises:
+        BayesgramError: If the ledger has no room for a discovery, or can't be charged for it.
+    """
     if ledger is None:
         return DiscoveryMechanism(settings, budget, settings.calibrate(budget))
     if seed is not None:

@@ -1,4 +1,7 @@
-"""Plain Gaussian counts: clip every user's counts in L2, add them up as integers, add discrete Gaussian noise."""
+"""Plain Gaussian counts, without public text as a prior.
+
+Every user's counts are clipped in L2 and added up as integers, and get discrete Gaussian noise.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,7 +28,15 @@ from bayesgram.releases.measurements import NGRAM, MeasurementBlock, Measurement
 
 @dataclass(frozen=True)
 class Gaussian(CountsMechanism):
-    """c + N(0, (σΛ)²), with every user's counts clipped to the L2 norm Λ."""
+    """Plain Gaussian counts: c + N(0, (σΛ)²), every user's counts clipped to the L2 norm Λ.
+
+    Attributes:
+        clip_norm: Λ. No experiment chose the default.
+
+    Example:
+        >>> Gaussian(clip_norm=2).settings()
+        {'clip_norm': 2.0}
+    """
 
     name: ClassVar[str] = "gaussian"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
@@ -33,14 +44,14 @@ class Gaussian(CountsMechanism):
         "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
     )
 
-    clip_norm: float = 4.0  # Λ
+    clip_norm: float = 4.0
 
     def __post_init__(self) -> None:
         check_fields(self)
         object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
     def calibrate(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
-        """Return how much noise the budget asks for."""
+        """Return the noise that the budget needs."""
         return calibrate_gaussian(budget, coordinates=len(vocabulary), units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:

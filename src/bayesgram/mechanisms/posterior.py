@@ -1,9 +1,10 @@
 """The posterior mechanism, the default: noisy counts, corrected by public text.
 
-It asks at most three queries about private counts (`norm_histogram_query`, `clipped_mass_query`, `counts_query`), each
-a value of one type, `Query`. `Posterior.run_queries` is a loop over them that reads like the proof in docs/promise.md:
-an exact integer sum that one user moves by at most B, discrete Gaussian noise, and a decoding that reads nothing but
-noisy answers and public text. Everything after the queries is post-processing, in `inference`.
+It asks at most three queries about private counts (`norm_histogram_query`, `clipped_mass_query`,
+`counts_query`), each a value of one type, `Query`. `Posterior.run_queries` is a loop over them that
+reads like the proof in docs/promise.md: an exact integer sum that one user moves by at most B,
+discrete Gaussian noise, and a decoding that reads nothing but noisy answers and public text.
+Everything after the queries is post-processing, in `inference`.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,8 +75,8 @@ class Posterior(CountsMechanism):
     """Noisy counts, corrected by public text: the default mechanism.
 
     Attributes:
-        clip_norm: Λ, the L2 norm that a user's counts are clipped to; if it is None, a noisy histogram inside the
-            budget chooses it.
+        clip_norm: Λ, the L2 norm that a user's counts are clipped to; if it is None, a noisy
+            histogram inside the budget chooses it.
         previous: A release that this one follows, as its prior. It is public.
 
     Example:
@@ -105,12 +106,13 @@ class Posterior(CountsMechanism):
         return self if previous is None else replace(self, previous=open_previous(previous))
 
     def check_inputs(self, data: PrivateCounts, vocabulary: Vocabulary) -> None:
-        """Also check that the earlier release fits."""
+        """Refuse counts of another vocabulary, and an earlier release that does not fit."""
         super().check_inputs(data, vocabulary)
         if isinstance(self.previous, PreviousSegmentedRelease):
             raise UsageError(
-                f"{self.previous.name}: holds a release for each segment, and the counts are not by segment; give the"
-                f" one of all people, {self.previous.name}/all, or count by {self.previous.segments.by!r}."
+                f"{self.previous.name}: holds a release for each segment, and the counts are not"
+                f" by segment; give the one of all people, {self.previous.name}/all, or count by"
+                f" {self.previous.segments.by!r}."
             )
         if self.previous is not None:
             self.previous.measurements_for(vocabulary.ngrams, vocabulary.tokenizer.name)
@@ -119,7 +121,8 @@ class Posterior(CountsMechanism):
         self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None
     ) -> "BySegment":
         """Return the mechanism for counts by segment."""
-        from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415 - it imports this module
+        # `by_segment` imports this module.
+        from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415
 
         if isinstance(self.previous, PreviousRelease):
             raise UsageError(
@@ -132,7 +135,7 @@ class Posterior(CountsMechanism):
         return BySegment(self, segments, on_progress)
 
     def calibrate(self, vocabulary: Vocabulary, budget: Budget, segments: int = 0) -> GaussianNoise:
-        """Return the noise of all queries together, calibrated for the coordinates of all that could be asked."""
+        """Return the noise of all queries together, for every coordinate that could be asked."""
         longest = vocabulary.by_order[-1][1]
         coordinates = coordinate_count(
             ngrams=len(vocabulary),
@@ -145,7 +148,7 @@ class Posterior(CountsMechanism):
         return calibrate_gaussian(budget, coordinates=coordinates, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
-        """Return 1/σ² of all queries; their shares add up to that of the whole."""
+        """Return the cost of all queries together; their shares of 1/σ² add up to at most 1."""
         return self.calibrate(vocabulary, budget).spend
 
     def measure(
@@ -155,7 +158,7 @@ class Posterior(CountsMechanism):
         budget: Budget | None,
         randomness: Randomness,
     ) -> tuple[list[NoisyCounts], dict[str, Any]]:
-        """Return noisy counts of every order, and details for the card: all that is asked of private counts."""
+        """Ask private counts, and return noisy counts of every order and details for the card."""
         noise = self.calibrate(vocabulary, require_budget(budget, self.name))
         (noisy,), details = self.run_queries(
             counts, Design.from_vocabulary(vocabulary), noise, randomness
@@ -167,8 +170,9 @@ class Posterior(CountsMechanism):
     ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
         """Ask the queries of a design in one budget.
 
-        Formal guarantee: the shares of the queries that are asked add up to at most 1, and one user moves the exact
-        sum of each by at most B in L2. So together they cost no more than one Gaussian mechanism of `noise.multiplier`.
+        Formal guarantee: the shares of the queries that are asked add up to at most 1, and one user
+        moves the exact sum of each by at most B in L2. So together they cost no more than one
+        Gaussian mechanism of `noise.multiplier`.
 
         Args:
             counts: Private counts.
@@ -177,16 +181,16 @@ class Posterior(CountsMechanism):
             randomness: Where noise comes from.
 
         Returns:
-            Noisy counts by order, of all people and then of each segment if the design has any; and details for the
-            card.
+            Noisy counts by order, of all people and then of each segment if the design has any;
+            and details for the card.
         """
         plan = None if self.clip_norm is None else ClippingPlan.fixed(self.clip_norm)
         state = QueryState(design, noise, plan)
         for next_query in (norm_histogram_query, clipped_mass_query, counts_query):
             query = next_query(state)
-            if query is None:  # what is known so far says that it is not worth its share
+            if query is None:  # not worth its share, by what is known so far
                 continue
-            multiplier = noise.part(query.share)
+            multiplier = noise.multiplier_for_share(query.share)
             exact = query.exact_sum(counts)  # one user moves it by at most B in L2
             noisy = randomness.noise.discrete_gaussian(exact, scale=multiplier * UNITS)
             state = query.decode(noisy, multiplier)  # reads nothing private
@@ -199,7 +203,7 @@ class Posterior(CountsMechanism):
         budget: Budget | None,
         randomness: Randomness,
     ) -> Outcome:
-        """Measure, then infer."""
+        """Measure noisy counts, combine them with the previous release, and infer."""
         noisy, details = self.measure(counts, vocabulary, budget, randomness)
         parts = [part for _, part in vocabulary.by_order]
         combined, drift = self._combine_with_previous(noisy, parts)
@@ -210,7 +214,7 @@ class Posterior(CountsMechanism):
     def _combine_with_previous(
         self, noisy: list[NoisyCounts], parts: list[Vocabulary]
     ) -> tuple[list[NoisyCounts], dict[str, Any]]:
-        """Return what was measured together with what the previous release carries over, and details for the card."""
+        """Return noisy counts together with those of the previous release, and card details."""
         if self.previous is None:
             return noisy, {}
         combined, drifts = join(noisy, parts, self.previous.release)
@@ -220,13 +224,19 @@ class Posterior(CountsMechanism):
 def describe_outcome(
     inferred: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]
 ) -> Outcome:
-    """Return what was inferred of every order, with details for the card."""
+    """Return what was inferred of every order as one outcome, with details for the card.
+
+    Args:
+        inferred: The posterior of every order, the longest last.
+        vocabulary: The public vocabulary.
+        details: What the card says besides.
+    """
     by_order = dict(
         zip((str(part.order) for _, part in vocabulary.by_order), inferred, strict=True)
     )
-    totals = {order: round(each.total, 1) for order, each in by_order.items()}
-    theta = np.concatenate([each.theta for each in inferred])
-    std = np.concatenate([each.deviation for each in inferred])
+    totals = {order: round(posterior.total, 1) for order, posterior in by_order.items()}
+    theta = np.concatenate([posterior.theta for posterior in inferred])
+    std = np.concatenate([posterior.deviation for posterior in inferred])
     model_details = {"model": models_told(by_order), "expected_counts": totals}
     source_details = sources_told(vocabulary.source_names, by_order)
     return Outcome(theta, {**model_details, **source_details, **details}, std)
@@ -240,7 +250,7 @@ class QueryState:
     """What is known so far: public text, and noisy answers to earlier queries. Nothing private.
 
     Attributes:
-        design: What is measured; its mixture of public sources may have been updated by the histogram.
+        design: What is measured; the histogram may have updated its mixture of public sources.
         noise: The noise of the whole budget.
         plan: How counts are clipped; None until the histogram has chosen it.
         share_left: Share of the budget (of 1/σ²) that is left.
@@ -264,7 +274,8 @@ class Query:
 
     Attributes:
         share: Its share of the budget (of 1/σ²).
-        exact_sum: Returns integers that one user moves by at most B = UNITS in L2, by public coordinates.
+        exact_sum: Returns integers, by public coordinates, that one user moves by at most
+            B = UNITS in L2.
         decode: Takes the noisy integers and their noise multiplier, and returns what is known then.
     """
 
@@ -274,9 +285,9 @@ class Query:
 
 
 def norm_histogram_query(state: QueryState) -> Query | None:
-    """Ask how much users write, like which source, and who begins with which words; chooses the clipping plan.
+    """Ask how much users write, like which public source, and with which first words.
 
-    It is not asked where a clip norm was given.
+    The answer chooses the clipping plan. It is not asked where a clip norm was given.
     """
     design = state.design
     if state.plan is not None:
@@ -316,7 +327,7 @@ def norm_histogram_query(state: QueryState) -> Query | None:
 
 
 def clipped_mass_query(state: QueryState) -> Query | None:
-    """Ask for the words of the text that clipping removes, where the plan says that they are worth their share."""
+    """Ask for the words of the text that clipping removes, if the plan gives that a share."""
     design = state.design
     plan = _require_plan(state)
     if not plan.clipped_mass_share:
@@ -361,7 +372,7 @@ def counts_query(state: QueryState) -> Query:
             **state.details,
         }
         if state.clipped_mass is not None:
-            details["lost_multiplier"] = state.noise.part(plan.clipped_mass_share)
+            details["lost_multiplier"] = state.noise.multiplier_for_share(plan.clipped_mass_share)
             details["lost_norm"] = plan.clipped_mass_norm
         groups = design.decode_counts(noisy, coordinates, multiplier, plan.clip_norm)
         groups[0][-1] = replace(groups[0][-1], lost=state.clipped_mass)
@@ -386,7 +397,9 @@ def _require_plan(state: QueryState) -> ClippingPlan:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What is measured, all of it public: n-grams of every order, words of the longest, and the total of each order.
+    """What is measured: n-grams of every order, words of the longest, and the total of each order.
+
+    All of it is public.
 
     Attributes:
         parts: Public n-grams by order, the longest last.
@@ -425,7 +438,10 @@ class Design:
 
     @cached_property
     def words(self) -> Ids:
-        """The coordinate of each word of each n-gram; −1 except for the longest. Unigrams are words already."""
+        """The coordinate of each word of each n-gram of the longest order; −1 for other orders.
+
+        There are none if the longest order is 1: unigrams are words already.
+        """
         longest = self.parts[-1].words
         if longest.shape[1] == 1:
             return np.zeros((self.size, 0), np.int32)
@@ -472,11 +488,11 @@ class Design:
 
     @cached_property
     def clipped_word_index(self) -> Integers:
-        """The words of the longest n-grams that are asked about in the text that clipping removes."""
+        """The words that are asked about in the text that clipping removes."""
         return clipped_words(self.parts[-1])[0]
 
     def clipped_words(self, plan: ClippingPlan) -> ClippedWordsSpec:
-        """Return the question about the text that clipping removes: its words, and its total at the end."""
+        """Return what is asked about the text that clipping removes: words, then the total."""
         longest = self.parts[-1]
         word_index, shape = clipped_words(longest)
         typical_user = TypicalUser.of([longest.per_word(longest.prior)[word_index]], [shape])
@@ -492,7 +508,16 @@ class Design:
     def decode_counts(
         self, noisy: Integers, coordinates: Coordinates, multiplier: float, clip_norm: float
     ) -> list[list[NoisyCounts]]:
-        """Return Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, by order; the longest has words, too."""
+        """Return Y = Z̃·Λ·s/B by order; the longest order has words, too.
+
+        The noise of Y has the standard deviation s·Λ·σ.
+
+        Args:
+            noisy: Z̃, the noisy integers.
+            coordinates: What they are of; s is their shape.
+            multiplier: σ.
+            clip_norm: Λ.
+        """
         sizes = [public.prior.size for public in self.parts]
         edges = np.cumsum([*sizes, self.scales[-1].size])
         counts = np.split(noisy * (clip_norm * coordinates.shape / UNITS), edges)

@@ -1,13 +1,14 @@
-"""Publish: reserve the budget in a ledger, draw noise, save the result, and mark the entry as published.
+"""Publish: reserve the budget in a ledger, draw noise, save the result, and complete the entry.
 
-`release` does it for counts, `mechanisms.discovery.discover` for text; both end in `publish`. `dry_run` makes all the
-checks of `release` and nothing else.
+`release` does it for counts, `mechanisms.discovery.discover` for text; both end in `publish`.
+`dry_run` makes all the checks of `release` and nothing else.
 
-The budget is reserved, durably, before any noise is drawn, and stays spent whatever happens afterwards.
+The budget is reserved, durably, before any noise is drawn, and stays spent whatever happens
+afterwards.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
@@ -27,7 +28,7 @@ from bayesgram.mechanisms.base import (
     resolve_budget,
 )
 from bayesgram.mechanisms.posterior import Posterior
-from bayesgram.privacy.accounting import Spend, gaussian_left, pure_left
+from bayesgram.privacy.accounting import Spend, remaining_gaussian_epsilon, remaining_pure_epsilon
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import LedgerContents
@@ -99,22 +100,25 @@ def release(
     previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None" = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Release | SegmentedRelease:
-    """Release a distribution over the vocabulary, with its card: reserve, draw noise, save and complete.
+    """Release a distribution over the vocabulary, with its card.
 
-    The label of the release is the weakest of everything that it is made from: the mechanism, the vocabulary and
-    `previous`.
+    It reserves the budget, draws noise, saves the release, and marks the ledger's entry as
+    published. The label of the release is the weakest of everything that it is made from: the
+    mechanism, the vocabulary and `previous`.
 
     Args:
-        counts: Private counts; those by segment give a release for all people and one for each segment, in one budget.
+        counts: Private counts. Counts by segment give a release for all people and one for each
+            segment, in one budget.
         vocabulary: The vocabulary that the counts are over.
         mechanism: How the distribution is made; `Posterior()` if it is left out.
         budget: ε and δ; or give `epsilon` and `delta`.
         epsilon: ε, in place of `budget`.
         delta: δ, in place of `budget`; 1e-7 if it is left out and the mechanism uses one.
         seed: Makes the noise repeatable, for tests: such a release is labelled NONE.
-        ledger: The budget is reserved there, durably, before any noise is drawn, and stays spent whatever happens.
-            `output` is needed: the entry is marked as published once the release is saved.
-        output: The folder to save the release in; if it is left out, the release is in memory alone.
+        ledger: The budget is reserved there, durably, before any noise is drawn, and stays spent
+            whatever happens. `output` is needed: the entry is marked as published once the release
+            is saved.
+        output: The folder to save the release in; if it is left out, the release is only in memory.
         force: Whether a release that is already in that folder may be replaced.
         unit: What one user id stands for, where it is not all of a user's text.
         expected_users: A public bound on the number of users, by which the card judges δ.
@@ -128,9 +132,16 @@ def release(
 
     Raises:
         UsageError: If something does not fit together, before anything is spent.
-        BayesgramError: If the ledger has no room for it, or the release could not be saved. An error after the
-            reservation has a note that names the entry which stays spent.
+        BayesgramError: If the ledger has no room for it, or the release could not be saved. An
+            error after the reservation has a note that names the entry which stays spent.
 
+    Example:
+        >>> import bayesgram as bg
+        >>> import pyarrow as pa
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> counts = bg.count(pa.table({"user": ["ann"], "text": ["a b"]}), vocabulary)
+        >>> bg.release(counts, vocabulary, epsilon=1, seed=1).card.claim
+        'ε = 1, δ = 1e-07 (NONE)'
     """
     mechanism = (Posterior() if mechanism is None else mechanism).follow(previous)
     budget = resolve_budget(budget, epsilon, delta, default_delta=mechanism.default_delta)
@@ -175,7 +186,7 @@ def _release(
 ) -> Result:
     """Check everything that can be checked before anything is spent, then publish."""
     unit = check_chain_unit(mechanism, statements.unit)
-    statements = Statements(unit, statements.expected_users, statements.command)
+    statements = replace(statements, unit=unit)
     reservation = None
     if options.ledger is not None:
         reservation = plan_reservation(
@@ -200,8 +211,14 @@ def _release(
 
 
 @dataclass(frozen=True)
-class Reservation:
-    """What a ledger will be charged, and what its entry says."""
+class PlannedReservation:
+    """What a ledger will be charged, and what its entry will say.
+
+    Attributes:
+        ledger: The ledger that will be charged.
+        spend: What it will be charged.
+        description: What its entry says was released. All of it is public.
+    """
 
     ledger: Ledger
     spend: Spend
@@ -215,7 +232,7 @@ def publish(
     budget: Budget | None,
     statements: Statements,
     options: PublishOptions,
-    reservation: Reservation | None,
+    reservation: PlannedReservation | None,
     *,
     edit: Callable[[Result], Result] = lambda result: result,
     kind: str = "release",
@@ -237,8 +254,8 @@ def publish(
         The result.
 
     Raises:
-        BayesgramError: If the ledger has no room, or the result could not be saved. An error after the reservation has
-            a note that names the entry which stays spent.
+        BayesgramError: If the ledger has no room, or the result could not be saved. An error after
+            the reservation has a note that names the entry which stays spent.
     """
     entry: int | None = None
     saved_before = len(written_paths)
@@ -277,7 +294,16 @@ def publish(
 def check_output(
     mechanism: Mechanism[Data, Result], vocabulary: Vocabulary, path: str | Path, *, force: bool
 ) -> None:
-    """Refuse a folder that can't be written, or that has too little room, before any budget is spent."""
+    """Refuse a folder that can't be written, or a disk that has too little room for it.
+
+    It is called before any budget is spent.
+
+    Args:
+        mechanism: Says which files the folder has, and how large it can be.
+        vocabulary: The public vocabulary.
+        path: The folder.
+        force: Whether what is already there may be replaced.
+    """
     check_writable(
         path,
         force=force,
@@ -300,12 +326,21 @@ def require_output(output: str | Path | None, kind: str) -> None:
 def failure_note(
     ledger: Ledger, number: int, path: str | Path, *, saved: bool, kind: str = "release"
 ) -> str:
-    """Return what an error after the reservation says: what became of the output, and of the budget."""
+    """Return the note of an error after the reservation: what became of output and budget.
+
+    Args:
+        ledger: The ledger that was charged.
+        number: The number of its entry.
+        path: Where the output was to be saved.
+        saved: Whether it was.
+        kind: What the result is called.
+    """
     if not saved:
         return f"The {kind} is lost, and entry {number} of {ledger.path} stays spent."
     return (
-        f"{path} is saved, and entry {number} of {ledger.path} is spent for it; only the note that it was published is"
-        f" missing. `bayesgram ledger publish {ledger.path} {number}` writes it."
+        f"{path} is saved, and entry {number} of {ledger.path} is spent for it; only the note that"
+        f" it was published is missing. `bayesgram ledger publish {ledger.path} {number}` writes"
+        " it."
     )
 
 
@@ -339,8 +374,22 @@ def plan_reservation(
     output: str | Path | None,
     unit: str | None,
     ledger: Ledger,
-) -> Reservation:
-    """Return what the ledger is charged for a release, and what its entry says; refuse what can't be charged."""
+) -> PlannedReservation:
+    """Return what the ledger is charged for a release, and what its entry says.
+
+    Args:
+        mechanism: How the release is made.
+        data: Private data, which are asked only whether they fit the vocabulary.
+        vocabulary: The public vocabulary.
+        budget: ε and δ.
+        seed: Must be None.
+        output: Where the release will be saved.
+        unit: What one user id stands for.
+        ledger: The ledger to charge.
+
+    Raises:
+        UsageError: If the release would not be PROVED: no ledger is charged for it.
+    """
     if seed is not None:
         raise UsageError.for_argument(
             "seed",
@@ -369,7 +418,7 @@ def plan_reservation(
     description = describe_entry(
         mechanism.name, epsilon, delta, output=output, vocabulary=vocabulary, unit=unit
     )
-    return Reservation(ledger, spend, description)
+    return PlannedReservation(ledger, spend, description)
 
 
 def describe_entry(
@@ -381,7 +430,16 @@ def describe_entry(
     vocabulary: Vocabulary,
     unit: str | None,
 ) -> dict[str, Any]:
-    """Return what an entry of a ledger says of what it was charged for. All of it is public."""
+    """Return what an entry of a ledger says of what it was charged for. All of it is public.
+
+    Args:
+        mechanism: The name of the mechanism.
+        epsilon: ε.
+        delta: δ.
+        output: Where the result will be saved.
+        vocabulary: The public vocabulary; the entry has its fingerprint.
+        unit: What one user id stands for.
+    """
     return {
         "mechanism": mechanism,
         "epsilon": epsilon,
@@ -393,30 +451,34 @@ def describe_entry(
 
 
 def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
-    """Refuse to make something from releases or discoveries whose entries of this ledger are not marked as published.
+    """Refuse ingredients that this ledger was charged for and that were not published.
 
-    What a chain promises rests on all of it having been published: a release that was lost, or is kept back, is no
-    public input.
+    The promise of a chain holds if all of it was published: a release that was lost, or is kept
+    back, is no public input.
+
+    Raises:
+        UsageError: If an entry of this ledger is not marked as published.
     """
-    charged = [each for each in ingredients if each.ledger == ledger.identity]
+    charged = [ingredient for ingredient in ingredients if ingredient.ledger == ledger.identity]
     published_entries = (
         {entry.number for entry in ledger.read().reservations if entry.published}
         if charged
         else set()
     )
-    for each in charged:
-        if each.entry not in published_entries:
+    for ingredient in charged:
+        if ingredient.entry not in published_entries:
             raise UsageError(
-                f"{each.name}: its entry {each.entry} of {ledger.path} is not marked as published, and only what was"
-                " published can be followed. If it was, say so with `bayesgram ledger publish"
-                f" {ledger.path} {each.entry}`; else leave it out. Nothing was reserved."
+                f"{ingredient.name}: its entry {ingredient.entry} of {ledger.path} is not marked as"
+                " published, and only what was published can be followed. If it was, say so with"
+                f" `bayesgram ledger publish {ledger.path} {ingredient.entry}`; else leave it out."
+                " Nothing was reserved."
             )
 
 
 def list_ingredients(
     mechanism: Mechanism[Data, Result], vocabulary: Vocabulary
 ) -> tuple[Ingredient, ...]:
-    """Return everything published that a release is made from: sources, discoveries, and what it follows."""
+    """Return every source, discovery and earlier release that a release is made from."""
     previous = mechanism.previous
     if previous is None:
         return vocabulary.ingredients
@@ -430,9 +492,8 @@ def list_ingredients(
 
 def release_label(mechanism: Mechanism[Data, Result], vocabulary: Vocabulary) -> Guarantee:
     """Return the label that the card of an unseeded release will have."""
-    return weakest_label(
-        mechanism.guarantee, [each.label for each in list_ingredients(mechanism, vocabulary)]
-    )
+    ingredients = list_ingredients(mechanism, vocabulary)
+    return weakest_label(mechanism.guarantee, [ingredient.label for ingredient in ingredients])
 
 
 # --- Dry runs ---
@@ -461,16 +522,16 @@ class DryRun:
     ledger: LedgerContents | None = None
 
     @property
-    def epsilon_left(self) -> tuple[float, float] | None:
-        """ε that the ledger would have left for a Gaussian release, and for a pure-ε one."""
+    def remaining_epsilon(self) -> tuple[float, float] | None:
+        """ε that would remain in the ledger for a Gaussian release, and for a pure-ε one."""
         if self.ledger is None or self.spend is None:
             return None
         spends = [*self.ledger.spends, self.spend]
         budget = self.ledger.budget
-        return gaussian_left(spends, budget), pure_left(spends, budget)
+        return remaining_gaussian_epsilon(spends, budget), remaining_pure_epsilon(spends, budget)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the dry run as a JSON object."""
         spend = None
         if self.spend is not None:
             spend = {**vars(self.spend), "mu_squared": self.spend.mu_squared}
@@ -486,14 +547,14 @@ class DryRun:
         }
 
     def _ledger_to_json(self) -> dict[str, Any] | None:
-        if self.ledger is None or self.epsilon_left is None:
+        if self.ledger is None or self.remaining_epsilon is None:
             return None
-        gaussian, pure = self.epsilon_left
+        gaussian, pure = self.remaining_epsilon
         return {
             "population": self.ledger.population,
             "epsilon": self.ledger.budget.epsilon,
             "delta": self.ledger.budget.delta,
-            "left_gaussian_epsilon": self.ledger.left_gaussian(),
+            "left_gaussian_epsilon": self.ledger.remaining_gaussian_epsilon(),
             "left_then_gaussian_epsilon": gaussian,
             "left_then_pure_epsilon": pure,
         }
@@ -511,8 +572,20 @@ def dry_run(
 ) -> DryRun:
     """Make all the checks of `release`, and refuse what it would refuse.
 
-    It draws no noise, writes nothing and charges nothing. Private data are asked whether they fit the vocabulary, as a
-    release asks them, and nothing else.
+    It draws no noise, writes nothing and charges nothing. Private data are asked whether they fit
+    the vocabulary, as a release asks them, and nothing else.
+
+    Args:
+        data: Private data.
+        vocabulary: The public vocabulary.
+        mechanism: How the release would be made.
+        budget: ε and δ.
+        seed: As for `release`.
+        ledger: The ledger that would be charged.
+        unit: What one user id stands for.
+
+    Raises:
+        BayesgramError: What `release` would raise before it draws noise.
     """
     Randomness.from_seed(seed)
     unit = check_chain_unit(mechanism, unit)

@@ -26,7 +26,7 @@ from bayesgram.planning.simulation import (
     PlanRequest,
     SimulatedRelease,
 )
-from bayesgram.privacy.accounting import Spend, fits, gaussian_left
+from bayesgram.privacy.accounting import Spend, fits, remaining_gaussian_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
@@ -162,7 +162,7 @@ class SharedBudget:
         """The largest ε of all releases together that a plan may have; 0 if nothing is left."""
         if self.limit is None:
             return MAX_EPSILON
-        return min(MAX_EPSILON, gaussian_left(self.spent, self.limit))
+        return min(MAX_EPSILON, remaining_gaussian_epsilon(self.spent, self.limit))
 
     def for_one_release(
         self, epsilon: float, calibrate: Callable[[Budget], GaussianNoise]
@@ -177,7 +177,9 @@ class SharedBudget:
             UsageError: If nothing is left for one release, or if all do not fit into the ledger.
         """
         total = Budget(epsilon, self.delta)
-        share = epsilon if self.releases == 1 else gaussian_left([], total, self.releases)
+        share = (
+            epsilon if self.releases == 1 else remaining_gaussian_epsilon([], total, self.releases)
+        )
         if not share:
             raise UsageError.for_argument(
                 "releases",

@@ -1,1 +1,1 @@
-"""Budgets, what releases cost together, the ledger that remembers it, and the one file that draws noise."""
+"""Budgets, composition, the ledger of what was spent, and the one module that draws noise."""

@@ -74,19 +74,20 @@ class Budget:
             raise UsageError.for_argument(
                 "shares", ", ".join(map(str, shares)), "must be positive and add up to 1."
             )
-        epsilon = _parse_decimal(self.epsilon)
-        delta = _parse_decimal(self.delta)
+        epsilon = parse_decimal(self.epsilon)
+        delta = parse_decimal(self.delta)
         return tuple(
-            Budget(_round_down(epsilon * share), _round_down(delta * share)) for share in shares
+            Budget(_round_down_decimal(epsilon * share), _round_down_decimal(delta * share))
+            for share in shares
         )
 
 
-def _parse_decimal(value: float) -> Fraction:
+def parse_decimal(value: float) -> Fraction:
     """Return the number that a person wrote: 0.1 is one tenth."""
     return Fraction(repr(float(value)))
 
 
-def _round_down(value: Fraction) -> float:
+def _round_down_decimal(value: Fraction) -> float:
     """Return the largest float that is not above: parts never add up to more than the whole."""
     nearest = float(value)
-    return nearest if _parse_decimal(nearest) <= value else math.nextafter(nearest, 0)
+    return nearest if parse_decimal(nearest) <= value else math.nextafter(nearest, 0)

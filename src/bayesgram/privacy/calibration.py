@@ -1,10 +1,11 @@
-"""How much Gaussian noise a budget asks for.
+"""How much Gaussian noise a budget needs.
 
-The noise is discrete on integers, where one user moves the sum by at most B in L2; over V coordinates of scale σB it is
-within a factor e^h of rounded continuous noise, h = 5,500 V/(24 (σB)²) (docs/promise.md). So the release is
-(ε, e^h δ_Gauss(ε − h) + e^ε τ)-DP.
+The noise is discrete on integers, where one user moves the sum by at most B in L2. Over V
+coordinates of scale σB it is within a factor e^h of rounded continuous noise, with
+h = 5,500 V/(24 (σB)²) (docs/promise.md). So the release is (ε, e^h δ_Gauss(ε − h) + e^ε τ)-DP.
 
-dp-accounting finds σ; whether it is enough is judged by our own curve (accounting.py), before any noise is drawn.
+dp-accounting finds σ. Before any noise is drawn, our own curve (`accounting`) checks that it is
+enough.
 """
 
 import math
@@ -15,51 +16,68 @@ from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.privacy.accounting import DISCRETENESS, ROUNDING, Spend, fits, largest_slack
 from bayesgram.privacy.budget import Budget
 
-SAFETY = 1 + 1e-9  # root finders stop within 1e-12
-ROUNDED_UP = 1 + 2**-50  # more than the last digits of a division and a root
+# Factor on the σ that dp-accounting finds: its root finder stops within 1e-12. Not tuned.
+SAFETY = 1 + 1e-9
+
+# Factor that is more than a division and a square root lose in their last digits.
+ROUNDED_UP = 1 + 2**-50
 
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """σ, in units of what one user can change, and how far the discrete noise is from a continuous one."""
+    """Discrete Gaussian noise for a budget.
+
+    Attributes:
+        multiplier: σ, the noise scale over what one user can change.
+        total_variation: η = V/(24 (σB)²), how far the noise is from continuous noise.
+    """
 
     multiplier: float
-    total_variation: float  # η = V/(24 (σB)²)
+    total_variation: float
 
     @property
     def spend(self) -> Spend:
-        """What a ledger is charged."""
+        """The spend that a ledger is charged."""
         return Spend.gaussian(self.multiplier, total_variation=self.total_variation)
 
     @property
     def slack(self) -> float:
-        """h: the part of ε that discreteness costs."""
+        """h, the part of ε that discreteness costs."""
         return DISCRETENESS * self.total_variation
 
-    def part(self, share: float) -> float:
-        """The multiplier of a measurement that takes this share of the whole 1/σ²: rounded up, so never more."""
+    def multiplier_for_share(self, share: float) -> float:
+        """Return the multiplier of a measurement that takes this share of 1/σ².
+
+        It is rounded up, so that measurements whose shares add up to 1 never take more than 1/σ².
+        """
         return self.multiplier / math.sqrt(share) * ROUNDED_UP
 
 
 @lru_cache(maxsize=64)  # audits ask the same thing for every run
 def calibrate_gaussian(budget: Budget, *, coordinates: int, units: int) -> GaussianNoise:
-    """σ for a sum of integers over so many coordinates that one user moves by at most `units` in L2."""
+    """Return the noise for a sum of integers.
+
+    Args:
+        budget: The (ε, δ) that the noise may take.
+        coordinates: V, the number of integers that get noise.
+        units: B, the most that one user moves the sum by, in L2.
+
+    Raises:
+        UsageError: If there are too many coordinates for discrete noise at this budget.
+    """
     from dp_accounting import get_sigma_gaussian  # noqa: PLC0415 - 1 s
 
-    used = largest_slack(budget.epsilon, budget.delta)  # of ε, and a factor e^used of δ
-    found = get_sigma_gaussian(
-        budget.epsilon - used, budget.delta * math.exp(-used) * (1 - 3 * ROUNDING)
+    slack = largest_slack(budget.epsilon, budget.delta)  # of ε, and a factor e^slack of δ
+    sigma = get_sigma_gaussian(
+        budget.epsilon - slack, budget.delta * math.exp(-slack) * (1 - 3 * ROUNDING)
     )
-    multiplier = float(found) * SAFETY
-    return _verified(
-        GaussianNoise(multiplier, coordinates / (24 * (multiplier * units) ** 2)),
-        budget,
-        coordinates,
-    )
+    multiplier = float(sigma) * SAFETY
+    total_variation = coordinates / (24 * (multiplier * units) ** 2)
+    return _verify(GaussianNoise(multiplier, total_variation), budget, coordinates)
 
 
-def _verified(noise: GaussianNoise, budget: Budget, coordinates: int) -> GaussianNoise:
-    """The noise, if our own curve says that it is enough: nothing is drawn otherwise."""
+def _verify(noise: GaussianNoise, budget: Budget, coordinates: int) -> GaussianNoise:
+    """Return the noise unchanged, if our own curve says that it is enough for the budget."""
     if noise.slack > largest_slack(budget.epsilon, budget.delta) * (1 - 2 * ROUNDING):
         room = int(coordinates * largest_slack(budget.epsilon, budget.delta) / noise.slack)
         raise UsageError.for_argument(

@@ -1,21 +1,23 @@
-"""Public constants of the mechanisms: units of integers, shares of the budget, bins and sizes of queries.
+"""Public constants of the mechanisms: units of integers, shares of the budget, bins and sizes.
 
-Everything here is public and fixed before any private text is read. The mechanisms, the kernels that bound a user's
-contribution, inference, planning and simulation all import these values, so that they can't drift apart.
+Everything here is public and fixed before any private text is read. The mechanisms, the kernels
+that bound a user's contribution, inference, planning and simulation all import these values, so
+that they can't drift apart.
 """
 
 import numpy as np
 
-# B: the clip norm in fixed point. One user moves every integer sum by at most this, in L2. Squares of it fit in 64
-# bits, and the discreteness of the noise costs next to nothing of ε (docs/promise.md).
+# B: the clip norm in fixed point. One user moves every integer sum by at most this, in L2. Squares
+# of it fit in 64 bits, and the discreteness of the noise costs next to nothing of ε
+# (docs/promise.md). Follows from these two conditions; no experiment chose it.
 UNITS = 1 << 30
 
 # --- The norm histogram of `posterior` ---
 
-# How many of B a user contributes to each of the four parts of the histogram: to the number of users in their bin, to
-# the number of n-grams written there, to the public source that they write like, and to the first words of their
-# n-grams. Their squares add up to no more than B². Chosen by hand; benchmarks/clip_norms.py judges the clip norms
-# that follow from them.
+# How many of B a user contributes to each of the four parts of the histogram: to the number of
+# users in their bin, to the number of n-grams written there, to the public source that they write
+# like, and to the first words of their n-grams. Their squares add up to no more than B². Chosen by
+# hand; benchmarks/clip_norms.py judges the clip norms that follow from them.
 USER_UNITS = 48 * UNITS // 100
 TOTAL_UNITS = 64 * UNITS // 100
 SOURCE_UNITS = 28 * UNITS // 100
@@ -24,31 +26,36 @@ FIRST_WORD_UNITS = 53 * UNITS // 100
 # Share of the budget (of 1/σ²) that the histogram takes. Chosen by benchmarks/clip_norms.py.
 HISTOGRAM_SHARE = 0.03
 
-# Edges of the bins of users' norms: half octaves from ¼ to 4096.
+# Edges of the bins of users' norms (L2, in counts over the shape): half octaves from ¼ to 4096. Not
+# measured against other widths.
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)
 NORM_BINS = NORM_EDGES.size + 1
 
 # The group of every bin: first words are asked about by octaves, not by half octaves.
 NORM_GROUPS = ((np.arange(NORM_BINS) + 1) // 2).astype(np.int32)
 
-# Number of classes of first words. Few, so that each class has many users in it; not measured against other numbers.
+# Number of classes of first words. Few, so that each class has many users in it; not measured
+# against other numbers.
 FIRST_WORD_GROUPS = 8
 
 # --- The clipped mass of `posterior` ---
 
-# Number of words that are asked about in the text that clipping removes. Not measured against other numbers.
+# Number of words that are asked about in the text that clipping removes. Not measured against other
+# numbers.
 MAX_CLIPPED_WORDS = 8192
 
 # --- Segments ---
 
-# Share of the squared norm of a user's text in one segment that goes to that segment; the rest goes to all people.
-# Not measured against other shares.
+# Share of the squared norm of a user's text in one segment that goes to that segment; the rest goes
+# to all people. Not measured against other shares.
 SEGMENT_SHARE = 0.5
 
 # --- Discovery ---
 
-# m: the number of candidates that one user contributes at most. Chosen by benchmarks/discovery_constants.py.
+# m: the number of candidates that one user contributes at most. Chosen by
+# benchmarks/discovery_constants.py.
 MAX_CANDIDATES = 100
 
-# w₀: the smallest weight of a candidate, in units of B. Chosen by benchmarks/discovery_constants.py.
+# w₀: the smallest weight of a candidate, in units of B. Chosen by
+# benchmarks/discovery_constants.py.
 MIN_CANDIDATE_WEIGHT = 0.02

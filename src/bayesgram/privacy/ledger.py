@@ -23,7 +23,7 @@ from typing import Any
 from bayesgram.arguments import check_arguments
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
-    ASIDE,
+    FAILURE_SHARE,
     Allowance,
     Spend,
     composed_epsilon,
@@ -158,7 +158,7 @@ class Ledger:
             BayesgramError: If the ledger has no room for a discovery.
         """
         contents = self.read()
-        left = contents.left_for_discovery()
+        left = contents.remaining_for_discovery()
         if not left.failure:
             raise BayesgramError(describe_discovery_refusal(contents))
         return left
@@ -273,8 +273,8 @@ def describe_discovery_refusal(contents: LedgerContents, failure: float | None =
             " for the same people, what both ledgers spend adds up."
         )
     elif (
-        contents.spent_failure() < ASIDE * budget.delta
-        and not contents.left_for_discovery().failure
+        contents.spent_failure() < FAILURE_SHARE * budget.delta
+        and not contents.remaining_for_discovery().failure
     ):
         reason = "nothing of it is left for noise."
     else:
@@ -284,8 +284,9 @@ def describe_discovery_refusal(contents: LedgerContents, failure: float | None =
             else "none is left."
         )
         reason = (
-            f"discoveries may fail with probability {ASIDE * budget.delta:g} together (a quarter of"
-            f" its δ), {digits_up(contents.spent_failure())} of that is spent, and {request}"
+            f"discoveries may fail with probability {FAILURE_SHARE * budget.delta:g} together (a"
+            f" quarter of its δ), {digits_up(contents.spent_failure())} of that is spent, and"
+            f" {request}"
         )
     return (
         f"the budget of population {contents.population!r} has no room for this discovery:"
@@ -294,7 +295,7 @@ def describe_discovery_refusal(contents: LedgerContents, failure: float | None =
 
 
 def _describe_overspending(contents: LedgerContents, spend: Spend) -> str:
-    if spend.failure > contents.left_for_discovery().failure:
+    if spend.failure > contents.remaining_for_discovery().failure:
         return describe_discovery_refusal(contents, spend.failure)
     budget = contents.budget
     total_epsilon = composed_epsilon([*contents.spends, spend], budget.delta)
@@ -306,7 +307,7 @@ def _describe_overspending(contents: LedgerContents, spend: Spend) -> str:
     return (
         f"the budget of population {contents.population!r} is ε = {budget.epsilon:g} at δ ="
         f" {budget.delta:g}; ε = {digits_up(contents.spent_epsilon())} of it is spent, and with"
-        f" this release {would_be}. Left: {contents.describe_left()}. Nothing was reserved."
+        f" this release {would_be}. Left: {contents.describe_remaining()}. Nothing was reserved."
         f"{_explain_failure_share(contents, spend)}{_explain_pure_cost(contents, spend)}"
     )
 
@@ -318,7 +319,7 @@ def _explain_failure_share(contents: LedgerContents, spend: Spend) -> str:
         return ""
     return (
         " As its first entry is a discovery, a quarter of δ is set aside for failures, and noise"
-        f" has δ = {(1 - ASIDE) * budget.delta:g} (docs/ledger.md)."
+        f" has δ = {(1 - FAILURE_SHARE) * budget.delta:g} (docs/ledger.md)."
     )
 
 

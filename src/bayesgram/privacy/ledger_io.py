@@ -32,10 +32,10 @@ from bayesgram.privacy.accounting import (
     Allowance,
     Spend,
     composed_epsilon,
-    discovery_left,
-    gaussian_left,
     may_fail,
-    pure_left,
+    remaining_for_discovery,
+    remaining_gaussian_epsilon,
+    remaining_pure_epsilon,
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.unit import DEFAULT_UNIT, promise
@@ -106,26 +106,26 @@ class LedgerContents:
         """Return ε of everything together at the ledger's δ, rounded up."""
         return composed_epsilon(self.spends, self.budget.delta)
 
-    def left_gaussian(self) -> float:
+    def remaining_gaussian_epsilon(self) -> float:
         """Return ε of the largest Gaussian release at the ledger's δ that fits, rounded down."""
-        return gaussian_left(self.spends, self.budget)
+        return remaining_gaussian_epsilon(self.spends, self.budget)
 
-    def left_pure(self) -> float:
+    def remaining_pure_epsilon(self) -> float:
         """Return ε of the largest pure-ε release that still fits, rounded down."""
-        return pure_left(self.spends, self.budget)
+        return remaining_pure_epsilon(self.spends, self.budget)
 
     def spent_failure(self) -> float:
         """Return the failure probability of everything together, rounded up."""
         return sum(self.spends, Spend()).failure
 
-    def left_for_discovery(self) -> Allowance:
+    def remaining_for_discovery(self) -> Allowance:
         """Return what a discovery may still take of each limit; zeros where none is possible."""
-        return discovery_left(self.spends, self.budget)
+        return remaining_for_discovery(self.spends, self.budget)
 
-    def describe_left(self) -> str:
+    def describe_remaining(self) -> str:
         """Return in words what still fits."""
-        gaussian = self.left_gaussian()
-        pure = self.left_pure()
+        gaussian = self.remaining_gaussian_epsilon()
+        pure = self.remaining_pure_epsilon()
         if not gaussian and not pure:
             return "nothing"
         if self.budget.delta == 0:

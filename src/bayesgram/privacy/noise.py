@@ -1,9 +1,12 @@
-"""The one file that draws privacy noise.
+"""The one module that draws privacy noise.
 
-`ExactNoise` is OpenDP's sampler: exact arithmetic on integers, randomness of OpenSSL's generator. `SeededNoise` repeats
-itself, for tests and figures; a release made with it is stamped and never PROVED.
-An OpenDP whose sampler is known to be biased is refused before anything is spent (`check_opendp`).
-Does not choose scales: mechanisms do, from public bounds. A scale of 0, which would hand out exact data, is refused.
+`ExactNoise` is OpenDP's sampler: exact arithmetic on integers, and the random numbers of OpenSSL.
+`SeededNoise` repeats itself, for tests and figures; a release made with it says so on its card and
+is never PROVED. `check_opendp` refuses an OpenDP whose sampler is known to be biased, before
+anything is spent.
+
+This module does not choose scales: mechanisms do, from public bounds. A scale of 0, which would
+publish exact data, is refused.
 """
 
 import math
@@ -19,12 +22,15 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.cores import parallel_map
 from bayesgram.errors import BayesgramError
 
-BLOCK = 1 << 12  # entries that a core takes at a time
-GRID = 1 << 20  # steps per scale when real numbers are noised: as fine as anyone can see
+# Entries that a core draws noise for at a time. Not measured against other sizes.
+BLOCK = 1 << 12
 
-# The first OpenDP whose samplers have the law that they state. Earlier ones divide fractions wrongly
-# (dashu#57, mended in opendp#2639): discrete Laplace noise of scale 1.5 is 0 with probability 0.304
-# instead of 0.3215 (measured in 0.14.1).
+# Steps per noise scale of the grid that real numbers are rounded to. Not measured against others.
+GRID = 1 << 20
+
+# The first OpenDP whose samplers have the law that they state. Earlier ones divide fractions
+# wrongly (dashu#57, mended in opendp#2639): discrete Laplace noise of scale 1.5 is 0 with
+# probability 0.304 instead of 0.3215 (measured in 0.14.1).
 OLDEST_OPENDP = (0, 14, 2)
 RELEASED_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:\.post\d+)?(?:\+[\w.]+)?", re.ASCII)
 
@@ -50,17 +56,21 @@ def check_opendp() -> None:
     match = RELEASED_VERSION.fullmatch(version)
     if match is None:
         raise BayesgramError(
-            f"OpenDP {version} is not a released version, so that the law of its noise is not known; {upgrade}"
+            f"OpenDP {version} is not a released version, so that the law of its noise is not"
+            f" known; {upgrade}"
         )
     if tuple(map(int, match.groups())) < OLDEST_OPENDP:
         raise BayesgramError(
-            f"OpenDP {version} draws noise that does not have the law it states (opendp#2638), so that"
-            f" no guarantee would hold; {upgrade}"
+            f"OpenDP {version} draws noise that does not have the law it states (opendp#2638), so"
+            f" that no guarantee would hold; {upgrade}"
         )
 
 
 def opendp() -> ModuleType:
-    """OpenDP, loaded when it is needed (0.2 s). "contrib" is its switch for proofs that are still under review."""
+    """Return OpenDP, which is loaded when it is first needed (0.2 s).
+
+    "contrib" is its switch for samplers whose proofs are still under review.
+    """
     check_opendp()
     import opendp.prelude as dp  # noqa: PLC0415
 
@@ -69,37 +79,47 @@ def opendp() -> ModuleType:
 
 
 class NoiseSource(ABC):
-    """Noise on integers, exact; on real numbers by way of a fine grid."""
+    """A source of noise: exact on integers, and on real numbers by way of a fine grid.
+
+    Attributes:
+        seeded: Whether the noise repeats itself, so that nothing made with it may be published.
+    """
 
     seeded: bool
 
     @abstractmethod
     def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
-        """Values + k, P(k) ∝ exp(−|k|/scale)."""
+        """Return values + k, where P(k) ∝ exp(−|k|/scale), independently for each."""
 
     @abstractmethod
     def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
-        """Values + k, P(k) ∝ exp(−k²/(2·scale²))."""
+        """Return values + k, where P(k) ∝ exp(−k²/(2·scale²)), independently for each."""
 
     def laplace(self, values: Floats, *, scale: float) -> Floats:
-        """Real values + Lap(scale), on a fine grid. Not for PROVED mechanisms: they work on integers."""
-        step = _step(values, checked_scale(scale))
-        return (
-            self.discrete_laplace(_on_grid(values, step), scale=scale / step).astype(np.float64)
-            * step
-        )
+        """Return real values + Lap(scale), on a fine grid.
+
+        Not for PROVED mechanisms: they work on integers.
+        """
+        step = _grid_step(values, check_scale(scale))
+        noisy = self.discrete_laplace(_round_to_grid(values, step), scale=scale / step)
+        return noisy.astype(np.float64) * step
 
     def gaussian(self, values: Floats, *, scale: float) -> Floats:
-        """Real values + N(0, scale²), on a fine grid. Not for PROVED mechanisms: they work on integers."""
-        step = _step(values, checked_scale(scale))
-        return (
-            self.discrete_gaussian(_on_grid(values, step), scale=scale / step).astype(np.float64)
-            * step
-        )
+        """Return real values + N(0, scale²), on a fine grid.
+
+        Not for PROVED mechanisms: they work on integers.
+        """
+        step = _grid_step(values, check_scale(scale))
+        noisy = self.discrete_gaussian(_round_to_grid(values, step), scale=scale / step)
+        return noisy.astype(np.float64) * step
 
 
-def checked_scale(scale: float) -> float:
-    """The scale, if noise of it hides anything."""
+def check_scale(scale: float) -> float:
+    """Return the scale unchanged.
+
+    Raises:
+        BayesgramError: If it is not a finite number above 0.
+    """
     if not 0 < scale < math.inf:
         raise BayesgramError.for_argument(
             "scale",
@@ -110,17 +130,17 @@ def checked_scale(scale: float) -> float:
     return float(scale)
 
 
-def _step(values: Floats, scale: float) -> float:
-    """A fine part of the scale, but not so fine that the values leave 64 bits."""
+def _grid_step(values: Floats, scale: float) -> float:
+    """Return a small part of the scale, but so large that the values fit in 64 bits."""
     return max(scale / GRID, float(np.abs(values).max(initial=0.0)) / (1 << 60))
 
 
-def _on_grid(values: Floats, step: float) -> Integers:
+def _round_to_grid(values: Floats, step: float) -> Integers:
     return np.rint(values / step).astype(np.int64)
 
 
 class ExactNoise(NoiseSource):
-    """OpenDP's exact samplers; unpredictable.
+    """Noise by OpenDP's exact samplers; nobody can predict or repeat it.
 
     Mechanisms make their source of noise before they reserve a budget, so OpenDP is checked here.
 
@@ -135,20 +155,21 @@ class ExactNoise(NoiseSource):
         check_opendp()
 
     def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
-        """OpenDP's discrete Laplace."""
+        """Return values with OpenDP's discrete Laplace noise."""
         dp = opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-        return _measured(dp.m.make_laplace(*space, scale=checked_scale(scale)), values)
+        return _draw_in_blocks(dp.m.make_laplace(*space, scale=check_scale(scale)), values)
 
     def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
-        """OpenDP's discrete Gaussian."""
+        """Return values with OpenDP's discrete Gaussian noise."""
         dp = opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-        return _measured(dp.m.make_gaussian(*space, scale=checked_scale(scale)), values)
+        return _draw_in_blocks(dp.m.make_gaussian(*space, scale=check_scale(scale)), values)
 
 
-def _measured(measurement: Callable[[Integers], list[int]], values: Integers) -> Integers:
-    """Noise is independent from entry to entry, so blocks of them go to all cores: the sampler releases the GIL."""
+def _draw_in_blocks(measurement: Callable[[Integers], list[int]], values: Integers) -> Integers:
+    # Noise is independent from entry to entry, so blocks go to all cores: the sampler releases the
+    # GIL.
     blocks = np.array_split(values, values.size // BLOCK + 1)
     noisy = parallel_map(lambda block: np.array(measurement(block), dtype=np.int64), blocks)
     return np.concatenate(noisy)
@@ -163,12 +184,11 @@ class SeededNoise(NoiseSource):
         self._rng = np.random.default_rng(seed)
 
     def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
-        """The difference of two geometric numbers."""
-        p = -np.expm1(-1 / checked_scale(scale))
+        """Return values plus the difference of two geometric numbers."""
+        p = -np.expm1(-1 / check_scale(scale))
         return values + self._rng.geometric(p, values.size) - self._rng.geometric(p, values.size)
 
     def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
-        """A rounded normal number."""
-        return values + np.rint(self._rng.normal(0, checked_scale(scale), values.size)).astype(
-            np.int64
-        )
+        """Return values plus a rounded normal number."""
+        noise = np.rint(self._rng.normal(0, check_scale(scale), values.size))
+        return values + noise.astype(np.int64)

@@ -1,16 +1,18 @@
-"""How much noise a budget asks for, and from where on something is published, when the candidates are people's own.
+"""How much noise a discovery needs, and the level above which a candidate is published.
 
-A user has at most m candidates with weights wᵢ ≥ w₀, Σ wᵢ² ≤ 1. Sums below a floor S are dropped; the others get
-Gaussian noise σ and are published above T. What u has in common with others' sums that reach S is a Gaussian mechanism,
-moved by b, and what is below S without u can come out with u only if its noise exceeds T − S − wᵢ (docs/promise.md):
+The candidates of a discovery are n-grams that users wrote, so that the list itself is private. A
+user u has at most m candidates with weights wᵢ ≥ w₀, Σ wᵢ² ≤ 1. Sums below a floor S are dropped;
+the others get Gaussian noise σ and are published above a level T. Candidates of u that reach S
+without u are a Gaussian mechanism, which u moves by b in L2. A candidate that is below S without u
+is published with u only if its noise exceeds T − S − wᵢ (docs/promise.md):
 
     δ ≤ max over b² of  δ_Gauss(ε; σ/b) + p(1 − b²),    p(a²) = k ĥ(a²/k),  k = min(m, a²/w₀²),
 
-where h(x) = Q((T − S − √x)/σ) and ĥ is the smallest concave function above it on [0, 1] (Jensen). Where u has much in
-common with others, little is left that is only u's, so both terms are never large together.
+where h(x) = Q((T − S − √x)/σ) and ĥ is the smallest concave function above it on [0, 1] (Jensen).
+Where u has much in common with others, little is u's alone, so both terms are never large together.
 
-T is that of the noise which is drawn: its scale is a number of few binary digits, a little above what is needed, and
-more noise lifts more over T.
+T is computed for the noise that is drawn. Its scale is a number of few binary digits, a little
+above what is needed, and more noise lifts more candidates over T.
 
 In:  a budget, m, w₀.   Out: σ, the scale of the noise, and T, verified.   Does not draw noise.
 """
@@ -29,48 +31,62 @@ from bayesgram.privacy.accounting import (
     ROUNDING,
     Allowance,
     Spend,
-    delta_of,
+    delta_bound,
     largest_slack,
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import ROUNDED_UP
 
-CELLS = 400  # of b², finer where u has nearly everything in common with others
-SPLITS = (
-    0.3,
-    0.4,
-    0.5,
-    0.6,
-    0.7,
-    0.75,
-    0.8,
-    0.9,
-    0.95,
-    0.98,
-)  # of δ, that noise may take when all is in common
-FLOOR_PART = 0.02  # S over T − S: sums that small can hardly be published, and are most of all
-ANYTHING = Allowance(math.inf, math.inf, 1.0)  # without a ledger
-TAIL = 1 + 1e-9  # the tail of discrete noise over that of continuous noise, far more than it is
-DIGITS = 12  # binary, of the scale: the sampler is twice as quick with those
-# Noisy sums of all rounds have 64 bits: noise so many standard deviations from 0 must fit in half of them.
-DEVIATIONS_THAT_FIT = 40
+# Number of cells of the grid over a² = 1 − b², finer where u has nearly everything in common with
+# others. Not measured against other numbers; a finer grid can only lower T.
+GRID_CELLS = 400
+
+# Shares of δ that noise may take when u has everything in common with others. The one with the
+# lowest T is used. Chosen by hand.
+SPLITS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.98)
+
+# S over T − S. Sums that small can hardly be published, and most sums are that small. Chosen by
+# hand.
+FLOOR_SHARE = 0.02
+
+# The allowance of a discovery that is charged to no ledger.
+UNLIMITED = Allowance(math.inf, math.inf, 1.0)
+
+# The tail of discrete noise is at most this times that of continuous noise. It is far less.
+TAIL_FACTOR = 1 + 1e-9
+
+# Binary digits of the scale of the noise: the sampler is twice as quick with few of them.
+SCALE_BITS = 12
+
+# Noisy sums of all rounds have 64 bits: noise of so many standard deviations must fit in half of
+# their range.
+MAX_NOISE_STDS = 40
 LARGEST_SUM = 1 << 62
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """σ, S and T, in units of what one user can add."""
+    """The noise and the level of a discovery. All but `scale` are in units of B.
 
-    multiplier: float  # σ
-    floor: float  # S
-    level: float  # T
-    failure: float  # p(1): the chance that something is published which only one user lifted over S
-    total_variation: float  # η = m/(24 (σB)²): only what one user moves differs between neighbours
-    scale: float  # of the noise of every round, in units: σ√R B, so that the mean of R rounds has σ
+    Attributes:
+        multiplier: σ, the standard deviation of the noise of the mean of all rounds.
+        floor: S, below which a sum is dropped before noise; 0 with several rounds.
+        level: T, above which a noisy sum is published.
+        failure: p(1), the probability that something is published that only one user lifted over S.
+        total_variation: η = m/(24 (σB)²), as only one user's candidates differ between neighbours.
+        scale: σ√R B, the scale of the noise of each of R rounds, as an integer sum has it.
+    """
+
+    multiplier: float
+    floor: float
+    level: float
+    failure: float
+    total_variation: float
+    scale: float
 
     @property
     def spend(self) -> Spend:
-        """What a ledger is charged: everything in common, and everything not."""
+        """The spend that a ledger is charged: for the noise, and for the failure probability."""
         return Spend.gaussian(
             self.multiplier, total_variation=self.total_variation, failure=self.failure
         )
@@ -80,30 +96,35 @@ class Threshold:
 def calibrate_threshold(
     budget: Budget,
     *,
-    most: int,
-    smallest: float,
+    max_candidates: int,
+    min_weight: float,
     units: int,
     at_least: int = 1,
-    left: Allowance = ANYTHING,
+    allowance: Allowance = UNLIMITED,
 ) -> Threshold:
-    """The lowest T for users of at most `most` candidates (m), each of weight `smallest` (w₀) or more.
+    """Return the lowest level T for a discovery of one round.
 
-    `at_least`: T is no lower than what one fewer than so many people can add up to. `left`: what a ledger still allows.
+    Args:
+        budget: The (ε, δ) of the discovery.
+        max_candidates: m, the largest number of candidates of a user.
+        min_weight: w₀, the smallest weight of a candidate.
+        units: B, which the weights of one user have as their L2 norm, in integers.
+        at_least: T is no lower than what one fewer than so many users can add up to.
+        allowance: What the ledger still allows.
 
     Raises:
         UsageError: If the budget is too small for any T; `check_epsilon` says when it is.
     """
     check_epsilon(budget)
     slack = largest_slack(budget.epsilon, budget.delta)
-    found = [
-        threshold
+    thresholds = [
+        _calibrate_split(budget, split, max_candidates, min_weight, units, allowance, slack)
         for split in SPLITS
-        if (threshold := _with_split(budget, split, most, smallest, units, left, slack)) is not None
     ]
-    if not found:
-        raise _no_threshold(budget, most)
-    best = min(found, key=lambda threshold: threshold.level)
-    return replace(best, level=max(best.level, at_least - 1.0))
+    feasible = [threshold for threshold in thresholds if threshold is not None]
+    if not feasible:
+        raise _no_threshold(budget, max_candidates)
+    return _choose_lowest(feasible, at_least)
 
 
 @lru_cache(maxsize=64)
@@ -111,43 +132,55 @@ def calibrate_rounds(
     budget: Budget,
     *,
     rounds: int,
-    most: int,
+    max_candidates: int,
     units: int,
     at_least: int = 1,
-    left: Allowance = ANYTHING,
+    allowance: Allowance = UNLIMITED,
 ) -> Threshold:
-    """The lowest T for the mean of several rounds whose weights follow the noisy answers of the rounds before.
+    """Return the lowest level T for the mean of several rounds.
 
-    R rounds of noise σ√R are 1/σ-Gaussian DP together, and the noise of their mean is σ. Of what is u's alone, at most
-    m candidates, u adds at most 1 to each in every round, wherever the noise leads u: p = m Q((T − 1)/σ).
+    The weights of a round follow the noisy answers of the rounds before it. R rounds of noise σ√R
+    are 1/σ-Gaussian DP together, and the noise of their mean is σ. Of u's own candidates, at most
+    m, u adds at most 1 to each in every round, whatever the noise was: p = m Q((T − 1)/σ).
+
+    Args:
+        budget: The (ε, δ) of the discovery.
+        rounds: R, the number of rounds.
+        max_candidates: m, the largest number of candidates of a user.
+        units: B, which the weights of one user have as their L2 norm, in integers.
+        at_least: T is no lower than what one fewer than so many users can add up to.
+        allowance: What the ledger still allows.
 
     Raises:
         UsageError: If the budget is too small for any T; `check_epsilon` says when it is.
     """
     check_epsilon(budget)
     slack = largest_slack(budget.epsilon, budget.delta)
-    epsilon, allowed = budget.epsilon - 2 * budget.delta, budget.delta * (1 - 3 * ROUNDING)
-    found = []
+    epsilon = budget.epsilon - 2 * budget.delta  # −log(1 − p), which the other direction costs
+    delta = budget.delta * (1 - 3 * ROUNDING)
+    feasible = []
     for split in SPLITS:
-        chance = min((1 - split) * allowed, left.failure)
-        needed = max(_multiplier(epsilon, split * allowed, slack), _least_multiplier(left))
-        multiplier, scale = _drawn(needed, rounds, units)
-        variation = most / (24 * (multiplier * units) ** 2)
+        failure = min((1 - split) * delta, allowance.failure)
+        needed = max(
+            _calibrate_multiplier(epsilon, split * delta, slack), _min_multiplier(allowance)
+        )
+        multiplier, scale = _round_scale(needed, rounds, units)
+        variation = max_candidates / (24 * (multiplier * units) ** 2)
         if (
             DISCRETENESS * variation <= slack * (1 - 2 * ROUNDING)
-            and chance > 0
+            and failure > 0
             and math.isfinite(multiplier)
         ):
-            level = 1 + multiplier * float(-ndtri(chance / most / TAIL**2)) * ROUNDED_UP
-            found.append(Threshold(multiplier, 0.0, level, chance, variation, scale))
-    if not found:
-        raise _no_threshold(budget, most)
-    best = min(found, key=lambda threshold: threshold.level)
-    return replace(best, level=max(best.level, at_least - 1.0))
+            quantile = float(-ndtri(failure / max_candidates / TAIL_FACTOR**2))
+            level = 1 + multiplier * quantile * ROUNDED_UP
+            feasible.append(Threshold(multiplier, 0.0, level, failure, variation, scale))
+    if not feasible:
+        raise _no_threshold(budget, max_candidates)
+    return _choose_lowest(feasible, at_least)
 
 
 def check_epsilon(budget: Budget) -> None:
-    """Refuse an ε of which nothing is left for noise, as 2δ of it are set aside for failures.
+    """Refuse an ε of which nothing remains for noise, as 2δ of it are set aside for failures.
 
     Raises:
         UsageError: If ε is not above 2δ.
@@ -163,91 +196,107 @@ def check_epsilon(budget: Budget) -> None:
         )
 
 
-def _no_threshold(budget: Budget, most: int) -> UsageError:
+def _no_threshold(budget: Budget, max_candidates: int) -> UsageError:
     return UsageError.for_argument(
         "delta",
         f"{budget.delta:g}",
-        f"leaves no threshold for {most} candidates a user at ",
+        f"leaves no threshold for {max_candidates} candidates a user at ",
         Argument("epsilon", f"{budget.epsilon:g}"),
         "; give a larger epsilon, delta or ledger.",
     )
 
 
-def _with_split(
+def _choose_lowest(thresholds: list[Threshold], at_least: int) -> Threshold:
+    lowest = min(thresholds, key=lambda threshold: threshold.level)
+    return replace(lowest, level=max(lowest.level, at_least - 1.0))
+
+
+def _calibrate_split(
     budget: Budget,
     split: float,
-    most: int,
-    smallest: float,
+    max_candidates: int,
+    min_weight: float,
     units: int,
-    left: Allowance,
+    allowance: Allowance,
     slack: float,
 ) -> Threshold | None:
-    """The lowest T for the σ that takes this part of δ when all is in common; None where there is none."""
+    """Return the lowest T for the σ that takes this share of δ, or None if no T is enough."""
     epsilon = budget.epsilon - 2 * budget.delta  # −log(1 − p), which the other direction costs
-    allowed = budget.delta * (1 - 3 * ROUNDING)
-    multiplier, scale = _drawn(
-        max(_multiplier(epsilon, split * allowed, slack), _least_multiplier(left)), 1, units
-    )
-    variation = most / (24 * (multiplier * units) ** 2)
+    delta = budget.delta * (1 - 3 * ROUNDING)
+    needed = max(_calibrate_multiplier(epsilon, split * delta, slack), _min_multiplier(allowance))
+    multiplier, scale = _round_scale(needed, 1, units)
+    variation = max_candidates / (24 * (multiplier * units) ** 2)
     if (
         DISCRETENESS * variation > slack * (1 - 2 * ROUNDING)
-        or left.failure <= 0
+        or allowance.failure <= 0
         or math.isinf(multiplier)
     ):
         return None
-    alone = np.append(
-        0.0, np.geomspace(smallest**2, 1.0, CELLS)
-    )  # a²: below the first nothing is u's alone
-    noise = np.array(
-        [delta_of(epsilon, (1 - own) / multiplier**2 * ROUNDED_UP, slack) for own in alone]
+    # a², the squared weights of what is u's alone: nothing, or at least one candidate.
+    squares = np.append(0.0, np.geomspace(min_weight**2, 1.0, GRID_CELLS))
+    noise_delta = np.array(
+        [
+            delta_bound(epsilon, (1 - square) / multiplier**2 * ROUNDED_UP, slack)
+            for square in squares
+        ]
     )
 
-    def fits(gap: float) -> bool:
-        chance = failure(alone, gap / multiplier, 1 / multiplier, most, smallest)
-        inside = np.append(
-            chance[1:], chance[-1]
-        )  # the largest p of the cell that begins here, with its largest b
-        return bool((noise + inside <= allowed).all() and chance[-1] <= left.failure)
+    def is_enough(gap: float) -> bool:
+        failure = failure_bound(
+            squares, gap / multiplier, 1 / multiplier, max_candidates, min_weight
+        )
+        # A cell has its largest b at its begin, and its largest p at its end.
+        cell_failure = np.append(failure[1:], failure[-1])
+        return bool(
+            (noise_delta + cell_failure <= delta).all() and failure[-1] <= allowance.failure
+        )
 
-    low, high = 1.0 + 2 * multiplier, 40 * multiplier + 2  # above: h is concave, then convex
-    if not fits(high):  # pragma: no cover - beyond 40σ failures are below any δ that a Budget takes
+    # Bisect T − S. From `low` on, h is concave and then convex, as `failure_bound` needs it.
+    low = 1.0 + 2 * multiplier
+    high = 40 * multiplier + 2
+    if not is_enough(high):  # pragma: no cover - beyond 40σ, p is below any δ that a Budget takes
         return None
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    chance = float(failure(np.ones(1), high / multiplier, 1 / multiplier, most, smallest)[0])
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    failure = failure_bound(
+        np.ones(1), high / multiplier, 1 / multiplier, max_candidates, min_weight
+    )
     return Threshold(
         multiplier,
-        FLOOR_PART * high,
-        (1 + FLOOR_PART) * high * ROUNDED_UP,
-        chance,
+        FLOOR_SHARE * high,
+        (1 + FLOOR_SHARE) * high * ROUNDED_UP,
+        float(failure[0]),
         variation,
         scale,
     )
 
 
-def _drawn(needed: float, rounds: int, units: int) -> tuple[float, float]:
-    """The σ that noise has when it is drawn, to the last digits, and its scale: short, and not below what is needed.
+def _round_scale(needed: float, rounds: int, units: int) -> tuple[float, float]:
+    """Return σ and the scale of the noise that is drawn.
 
-    Infinite where noisy sums of all rounds would leave 64 bits: one that wraps around could exceed any level.
+    The scale has few binary digits and is not below what is needed; σ follows from it. Both are
+    infinite where noisy sums of all rounds could leave 64 bits: a sum that wraps around could
+    exceed any level.
     """
-    if not needed * rounds * units * DEVIATIONS_THAT_FIT <= LARGEST_SUM:
+    if not needed * rounds * units * MAX_NOISE_STDS <= LARGEST_SUM:
         return math.inf, math.inf
     unit = math.sqrt(rounds) * units
-    part, power = math.frexp(needed * unit * ROUNDED_UP)
-    scale = math.ldexp(math.ceil(math.ldexp(part, DIGITS)), power - DIGITS)
+    mantissa, exponent = math.frexp(needed * unit * ROUNDED_UP)
+    scale = math.ldexp(math.ceil(math.ldexp(mantissa, SCALE_BITS)), exponent - SCALE_BITS)
     return scale / unit / ROUNDED_UP, scale
 
 
-def _least_multiplier(left: Allowance) -> float:
-    """The σ that takes all that is left."""
-    return math.inf if left.mu_squared <= 0 else ROUNDED_UP / math.sqrt(left.mu_squared)
+def _min_multiplier(allowance: Allowance) -> float:
+    """Return the σ that takes all that the ledger allows."""
+    return math.inf if allowance.mu_squared <= 0 else ROUNDED_UP / math.sqrt(allowance.mu_squared)
 
 
-def _multiplier(epsilon: float, delta: float, slack: float) -> float:
-    """The smallest σ whose curve is at most δ at ε, rounded up; infinite if there is none."""
-    low, high = 1e-6, 1.0
-    while delta_of(epsilon, 1 / high**2 * ROUNDED_UP, slack) > delta:
+def _calibrate_multiplier(epsilon: float, delta: float, slack: float) -> float:
+    """Return the smallest σ whose curve is at most δ at ε, rounded up; inf if there is none."""
+    low = 1e-6
+    high = 1.0
+    while delta_bound(epsilon, 1 / high**2 * ROUNDED_UP, slack) > delta:
         high *= 2
         if high > LARGEST_SUM:  # no noise is enough where ε is below 0 by more than δ
             return math.inf
@@ -255,53 +304,68 @@ def _multiplier(epsilon: float, delta: float, slack: float) -> float:
         middle = (low + high) / 2
         low, high = (
             (low, middle)
-            if delta_of(epsilon, 1 / middle**2 * ROUNDED_UP, slack) <= delta
+            if delta_bound(epsilon, 1 / middle**2 * ROUNDED_UP, slack) <= delta
             else (middle, high)
         )
     return high * ROUNDED_UP
 
 
-def failure(squares: Floats, gap: float, unit: float, most: int, smallest: float) -> Floats:
-    """p(a²) for many a²: an upper bound of Σ h(wᵢ²), h(x) = Q(gap − unit·√x), gap and unit in standard deviations.
+def failure_bound(
+    squares: Floats, gap: float, unit: float, max_candidates: int, min_weight: float
+) -> Floats:
+    """Return p(a²), an upper bound of Σ h(wᵢ²) with h(x) = Q(gap − unit·√x), for many a².
 
-    A line that touches h where it is concave and is above it at 1 is above it everywhere, as h is concave and then
-    convex: Σ h(wᵢ²) ≤ k·line(a²/k).
+    h is concave and then convex, so a line that touches h where it is concave and is above it at 1
+    is above it everywhere: Σ h(wᵢ²) ≤ k·line(a²/k).
+
+    Args:
+        squares: a², the squared norms of what is one user's alone, ascending.
+        gap: T − S, in standard deviations of the noise.
+        unit: One, in standard deviations of the noise.
+        max_candidates: m, the largest number of candidates of a user.
+        min_weight: w₀, the smallest weight of a candidate.
     """
-    number = np.minimum(float(most), squares / smallest**2 * ROUNDED_UP)
-    touched = _touching(gap, unit)
-    mean = np.where(number > 0, squares / np.maximum(number, 1e-300), smallest**2)
-    at = np.minimum(mean, touched)
-    bound: Floats = number * (_chance(at, gap, unit) + _slope(at, gap, unit) * (mean - at))
-    return np.maximum.accumulate(bound) * TAIL
+    numbers = np.minimum(float(max_candidates), squares / min_weight**2 * ROUNDED_UP)
+    means = np.where(numbers > 0, squares / np.maximum(numbers, 1e-300), min_weight**2)
+    touching = np.minimum(means, _tangent_point(gap, unit))
+    slopes = _exceedance_slope(touching, gap, unit)
+    bound: Floats = numbers * (_exceedance(touching, gap, unit) + slopes * (means - touching))
+    return np.maximum.accumulate(bound) * TAIL_FACTOR
 
 
-def _chance(square: Floats, gap: float, unit: float) -> Floats:
-    chance: Floats = ndtr(unit * np.sqrt(square) - gap)
-    return chance
+def _exceedance(squares: Floats, gap: float, unit: float) -> Floats:
+    """Return h(x) = Q(gap − unit·√x)."""
+    probabilities: Floats = ndtr(unit * np.sqrt(squares) - gap)
+    return probabilities
 
 
-def _slope(square: Floats, gap: float, unit: float) -> Floats:
-    """h′ of a square."""
-    away = gap - unit * np.sqrt(square)
-    slope: Floats = (
-        np.exp(-(away**2) / 2)
+def _exceedance_slope(squares: Floats, gap: float, unit: float) -> Floats:
+    """Return h′(x)."""
+    distance = gap - unit * np.sqrt(squares)
+    slopes: Floats = (
+        np.exp(-(distance**2) / 2)
         / math.sqrt(2 * math.pi)
         * unit
-        / (2 * np.sqrt(np.maximum(square, 1e-300)))
+        / (2 * np.sqrt(np.maximum(squares, 1e-300)))
     )
-    return slope
+    return slopes
 
 
-def _touching(gap: float, unit: float) -> float:
-    """The largest x whose tangent is above h at 1, where h is concave: unit·√x·(gap − unit·√x) ≤ 1."""
-    inside = gap * gap - 4
-    root = (gap - math.sqrt(inside)) / 2 / unit if inside > 0 else math.inf
-    low, high = 0.0, min(root, 1.0) ** 2
-    last = _chance(np.ones(1), gap, unit)[0]
+def _tangent_point(gap: float, unit: float) -> float:
+    """Return the largest x whose tangent is above h at 1, where h is concave.
+
+    h is concave where unit·√x·(gap − unit·√x) ≤ 1.
+    """
+    discriminant = gap * gap - 4
+    root = (gap - math.sqrt(discriminant)) / 2 / unit if discriminant > 0 else math.inf
+    low = 0.0
+    high = min(root, 1.0) ** 2
+    at_one = _exceedance(np.ones(1), gap, unit)[0]
 
     def is_above(square: float) -> bool:
-        at = np.array([square])
-        return bool(_chance(at, gap, unit)[0] + _slope(at, gap, unit)[0] * (1 - square) >= last)
+        x = np.array([square])
+        tangent = _exceedance(x, gap, unit)[0] + _exceedance_slope(x, gap, unit)[0] * (1 - square)
+        return bool(tangent >= at_one)
 
     if is_above(high):
         return high

@@ -105,7 +105,8 @@ def promise(unit: str, epsilon: float, delta: float, subject: str = "This releas
 
 
 def _describe_cost(epsilon: float, delta: float) -> str:
-    from bayesgram.privacy.accounting import digits_up  # noqa: PLC0415 - loads SciPy, which no help needs
+    # Loads SciPy, which no help text needs.
+    from bayesgram.privacy.accounting import digits_up  # noqa: PLC0415
 
     if delta >= 1:
         return "no limit at all"
