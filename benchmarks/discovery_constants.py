@@ -56,25 +56,25 @@ class Change:
 
 
 CHANGES = [
-    *(Change(candidate_weights, "LIKELY", value) for value in (-10.0, -8.0)),
-    *(Change(candidate_weights, "EXPONENT", value) for value in (0.35, 0.55)),
+    *(Change(candidate_weights, "LIKELY_LOG_PROBABILITY", value) for value in (-10.0, -8.0)),
+    *(Change(candidate_weights, "WEIGHT_EXPONENT", value) for value in (0.35, 0.55)),
     *(
-        Change(candidate_weights, "UNLIKELY", {**UNSEEN_LOG_PENALTY, 1: value})
+        Change(candidate_weights, "UNSEEN_LOG_PENALTY", {**UNSEEN_LOG_PENALTY, 1: value})
         for value in (2.0, 4.0)
     ),
     *(
-        Change(candidate_weights, "UNLIKELY", {**UNSEEN_LOG_PENALTY, 2: value})
+        Change(candidate_weights, "UNSEEN_LOG_PENALTY", {**UNSEEN_LOG_PENALTY, 2: value})
         for value in (3.0, 5.0)
     ),
     *(
-        Change(candidate_weights, "UNLIKELY", {**UNSEEN_LOG_PENALTY, 3: value})
+        Change(candidate_weights, "UNSEEN_LOG_PENALTY", {**UNSEEN_LOG_PENALTY, 3: value})
         for value in (6.0, 8.0)
     ),
-    *(Change(discovery_weights, "BEHIND", value) for value in (0.1, 0.5)),
+    *(Change(discovery_weights, "LAG", value) for value in (0.1, 0.5)),
     *(Change(discovery_weights, "WIDTH", value) for value in (0.75, 1.1)),
     *(Change(discovery_weights, "EASE", value) for value in (1.0, 2.0)),
     *(Change(discovery_weights, "BELIEF", value) for value in (0.15, 0.35)),
-    *(Change(discovery_weights, "HOPELESS", value) for value in (1.5, 3.0)),
+    *(Change(discovery_weights, "NEGLIGIBLE", value) for value in (1.5, 3.0)),
     *(Change(mechanism, "MAX_CANDIDATES", value) for value in (60, 150)),
 ]
 

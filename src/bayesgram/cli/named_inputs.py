@@ -172,7 +172,7 @@ def load_vocabulary_of(path: Path, releases: "Sequence[tuple[str, Release]]") ->
 
     vocabulary = Vocabulary.load(path)
     for name, release in releases:
-        check_vocabulary(release, vocabulary, name=name, given=str(path))
+        check_vocabulary(release, vocabulary, name=name, vocabulary_name=str(path))
     return vocabulary
 
 
@@ -200,7 +200,7 @@ def load_vocabularies_of(
             continue
         if without_vocabulary:
             name, release = without_vocabulary[0]
-            check_vocabulary(release, vocabulary, name=name, given=str(path))
+            check_vocabulary(release, vocabulary, name=name, vocabulary_name=str(path))
         console.print_note(f"{path}: none of these releases was made with it; it is left out.")
     if used and without_vocabulary:
         names = ", ".join(name for name, _ in without_vocabulary)

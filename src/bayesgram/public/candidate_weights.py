@@ -1,10 +1,12 @@
-"""The weights by which a discovery looks at people's own n-grams.
+"""The weights that a discovery gives to the n-grams of private text.
 
-In: a public language model, and the n-grams that are listed already. Out: log weights of the
-windows of a text. q(g) is the model's probability of the window's words one after the other. A word
-that the model lacks is <unk> times its spelling, by a model of the letters of public words: what
-looks like a word is likelier than a password. No private text is read here: it is handed token ids,
-and spells words that it is given.
+In:  a public language model, and the n-grams that the vocabulary lists already.
+Out: log weights of the windows of a text.
+
+q(g) is the model's probability of the window's words one after the other. A word that the model
+lacks has the probability of <unk> times that of its spelling, by a model of the letters of public
+words: what looks like a word is likelier than a password. This module reads no private text; it is
+called with token ids, and with words to spell.
 """
 
 from collections.abc import Sequence
@@ -32,64 +34,78 @@ from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
 
-# The weight of a candidate is min(1, (q/LIKELY)^EXPONENT) + e^(−UNLIKELY of its order): likely ones all weigh alike,
-# and so do those that public text says nothing of.
-LIKELY_LOG_PROBABILITY, WEIGHT_EXPONENT = -9.0, 0.45  # log q, and the power
-UNSEEN_LOG_PENALTY = {1: 3.0, 2: 4.0, 3: 7.0}  # longer ones: as the longest here
-SPELLING_ORDER = 4  # order of the model of letters
+# The weight of a candidate is min(1, (q/LIKELY)^EXPONENT) + e^(−UNSEEN of its order): likely ones
+# all weigh alike, and so do those that public text says nothing of. Chosen by
+# benchmarks/discovery_constants.py.
+LIKELY_LOG_PROBABILITY = -9.0  # log q, natural logarithm
+WEIGHT_EXPONENT = 0.45
+UNSEEN_LOG_PENALTY = {1: 3.0, 2: 4.0, 3: 7.0}  # nats, by order; longer ones have that of order 3
+
+SPELLING_ORDER = 4  # letters in the longest n-grams of the spelling model; not measured
 LOG_10 = float(np.log(10))
-BATCH_TOKENS = 1 << 15  # tokens whose windows are weighed together, in the processor's cache
+BATCH_TOKENS = 1 << 15  # tokens whose windows are weighed together, in the cache; not measured
 
 
 @dataclass(frozen=True, eq=False)
 class SpellingModel:
-    """How likely the letters of a word are, one after the other: Kneser–Ney of public words, each once."""
+    """How likely the spelling of a word is: Kneser–Ney of the letters of distinct public words."""
 
     model: LanguageModel
 
     @classmethod
     def from_words(cls, words: pa.LargeBinaryArray) -> "SpellingModel":
-        """Learnt from these words."""
+        """Estimate the model of the letters of these words."""
         tokenizer = Tokenizer(TokenizerKind.CHARACTERS, lowercase=False, boundaries=True)
         letters = StringTable()
         for chunk in chunks(words):
             data, offsets, _ = tokenizer.tokenize(chunk)
             letters.add(data, offsets)
         marks = pa.array([START.encode(), END.encode(), UNKNOWN.encode()], pa.large_binary())
-        known = pa.concat_arrays([letters.strings(), marks])
-        known = known.take(pc.sort_indices(known))
+        alphabet = pa.concat_arrays([letters.strings(), marks])
+        alphabet = alphabet.take(pc.sort_indices(alphabet))
         records = Records(words, None, "public words", 1)
         with spill_folder() as scratch:
             counts = count_ngrams(
-                [records], known, order=SPELLING_ORDER, tokenizer=tokenizer, scratch=scratch
+                [records], alphabet, order=SPELLING_ORDER, tokenizer=tokenizer, scratch=scratch
             )
             return cls(LanguageModel(estimate_kneser_ney(counts), tokenizer))
 
     def log_probabilities(self, words: pa.LargeBinaryArray) -> Floats:
-        """Log p of each word's letters and of its end."""
-        found = [np.zeros(0)]
+        """Return log p of each word's letters and of its end."""
+        log_probabilities = [np.zeros(0)]
         for chunk in chunks(words):
             data, offsets, ends = self.model.tokenizer.tokenize(chunk)
             scores = self.model.trie.score(self.model.encode_tokens(data, offsets))[0]
-            found.append(segment_sums(scores, ends) * LOG_10)
-        return np.concatenate(found)
+            log_probabilities.append(segment_sums(scores, ends) * LOG_10)
+        return np.concatenate(log_probabilities)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicTextModel:
-    """What public text says of any n-gram: which are listed, and how likely the others are."""
+    """What public text says of any n-gram: whether it is listed, and how likely it is.
+
+    Attributes:
+        vocabulary: The n-grams that are listed.
+        model: A public language model.
+        spelling_model: How likely spellings are; None if it is to be made of the model's words.
+    """
 
     vocabulary: Vocabulary
     model: LanguageModel
-    spelling_model: SpellingModel | None = None  # None: made of the model's words when needed
+    spelling_model: SpellingModel | None = None
 
     @classmethod
     def from_vocabulary(
         cls, vocabulary: Vocabulary, model: LanguageModel | None = None
     ) -> "PublicTextModel":
-        """With a language model of the same words, or one that is made of the vocabulary's counts.
+        """Return a vocabulary with a language model of the same words.
 
-        What the model was made from weakens whatever is found with it, so the vocabulary remembers that, too.
+        What the model was made from weakens the label of what is discovered with it, so the
+        vocabulary gets its provenance.
+
+        Args:
+            vocabulary: The public vocabulary.
+            model: A public language model; one of the vocabulary's counts if it is left out.
         """
         if model is not None:
             return cls(vocabulary.with_provenance(model.provenance), model)
@@ -99,32 +115,32 @@ class PublicTextModel:
         )
 
     def new_token_table(self) -> StringTable:
-        """Numbers for tokens: first the model's words, in its order, then the vocabulary's."""
+        """Return a table of tokens: the model's words in its order, then the vocabulary's."""
         tokens = StringTable()
         tokens.add(*buffers(self._tokens))
         return tokens
 
     def candidate_weigher(self, tokens: StringTable, orders: Sequence[int]) -> "CandidateWeigher":
-        """Weights of windows of these tokens, which are all there are."""
+        """Return what weighs windows of these tokens; no token is added afterwards."""
         return CandidateWeigher(
             orders, self._likelihood(tokens), [self._index(order, len(tokens)) for order in orders]
         )
 
     def log_probabilities(self, ngrams: pa.LargeStringArray) -> Floats:
-        """Log q of any n-grams."""
-        tokens, orders = self.new_token_table(), ngram_orders(ngrams)
+        """Return log q of any n-grams."""
+        tokens = self.new_token_table()
+        orders = ngram_orders(ngrams)
         numbers = tokens.add(*buffers(_tokens_of(ngrams)))
         stream = np.insert(numbers, np.cumsum(orders), EMPTY)
         ends = np.cumsum(orders + 1) - 2
-        steps, found = (
-            self._likelihood(tokens).conditional_log_probabilities(
-                stream, int(orders.max(initial=1))
-            ),
-            np.zeros(len(ngrams)),
+        steps = self._likelihood(tokens).conditional_log_probabilities(
+            stream, int(orders.max(initial=1))
         )
+        log_probabilities = np.zeros(len(ngrams))
         for order in distinct_orders(orders):
-            found[orders == order] = window_log_probabilities(steps, order)[ends[orders == order]]
-        return found
+            is_order = orders == order
+            log_probabilities[is_order] = window_log_probabilities(steps, order)[ends[is_order]]
+        return log_probabilities
 
     def to_broadcast(self) -> "PublicTextModel":
         """Return the same without what workers can make for themselves.
@@ -137,7 +153,7 @@ class PublicTextModel:
 
     @cached_property
     def spelling(self) -> SpellingModel:
-        """How likely the letters of the model's words are."""
+        """The model of the letters of public words."""
         if self.spelling_model is not None:
             return self.spelling_model
         words = pa.array(self.model.trie.words.to_list(), pa.large_binary())
@@ -147,7 +163,7 @@ class PublicTextModel:
 
     @cached_property
     def _tokens(self) -> pa.LargeBinaryArray:
-        """All that have a number before any text is read."""
+        """All tokens that have a number before any text is read."""
         tokens = StringTable()
         tokens.add(*buffers(pa.array(self.model.trie.words.to_list(), pa.large_binary())))
         tokens.add(*buffers(self.vocabulary.tokens.cast(pa.large_binary())))
@@ -155,27 +171,27 @@ class PublicTextModel:
 
     @cached_property
     def _indices(self) -> dict[tuple[int, int], WindowIndex]:
-        """The vocabulary's n-grams of an order, by how wide the numbers of tokens are; as far as asked for."""
+        # A cache of `_index`, by order and by the width of the numbers of tokens in bits.
         return {}
 
     def _index(self, order: int, tokens: int) -> WindowIndex:
-        """The vocabulary's n-grams of an order."""
-        kind = order, token_bits(tokens)
-        if kind not in self._indices:
+        """Return an index of the vocabulary's n-grams of an order."""
+        key = order, token_bits(tokens)
+        if key not in self._indices:
             rows = pa.array(np.flatnonzero(ngram_orders(self.vocabulary.ngrams) == order))
             ngrams = self.vocabulary.ngrams.take(rows)
-            if (
-                order == 1 and self.vocabulary.tokenizer.boundaries
-            ):  # everybody has them, and <s> is in no list
+            if order == 1 and self.vocabulary.tokenizer.boundaries:
+                # Every sentence has <s> and </s>, and <s> is in no list.
                 ngrams = pa.concat_arrays([ngrams, pa.array([START, END], ngrams.type)])
             ids = self.new_token_table().find(*buffers(_tokens_of(ngrams))).reshape(-1, order)
-            self._indices[kind] = WindowIndex(
+            self._indices[key] = WindowIndex(
                 ids, np.arange(len(ids), dtype=np.int32), tokens=tokens
             )
-        return self._indices[kind]
+        return self._indices[key]
 
     def _likelihood(self, tokens: StringTable) -> "TokenLikelihood":
-        trie, words = self.model.trie, len(self.model.trie.words)
+        trie = self.model.trie
+        words = len(trie.words)
         spelling = np.concatenate(
             [np.zeros(words), self.spelling.log_probabilities(tokens.strings()[words:])]
         )
@@ -189,68 +205,89 @@ def _tokens_of(ngrams: pa.LargeStringArray) -> pa.LargeBinaryArray:
 
 @dataclass(frozen=True, eq=False)
 class TokenLikelihood:
-    """How likely public text makes tokens after others."""
+    """How likely a token is after others, by public text.
+
+    Attributes:
+        trie: The public language model.
+        words: The number of its words; tokens below it are words of the model.
+        unknown: The number of <unk>.
+        start: The number of <s> in the model; −1 if it has none.
+        end: The number of </s> in the model.
+        spelling: log p of every token's spelling; 0 for the model's words.
+    """
 
     trie: PackedTrie
-    words: int  # tokens below this are the model's words
+    words: int
     unknown: int
-    start: int  # of the model; −1: none
+    start: int
     end: int
-    spelling: Floats  # log p of every token's spelling; 0 of the model's words
+    spelling: Floats
 
-    def conditional_log_probabilities(self, tokens: Ids, most: int) -> Floats:
-        """Log p of each token after none, one, … of those before it (most × tokens); −∞ at the end of a sentence."""
-        known = np.where(tokens >= self.words, np.int32(self.unknown), tokens)
-        steps = conditional_log10_probabilities(known, self.trie, most, self.start, self.end)
+    def conditional_log_probabilities(self, tokens: Ids, max_order: int) -> Floats:
+        """Return log p of each token after none, one, … of the tokens before it.
+
+        Returns:
+            An array of max_order × tokens; −∞ at the end of a sentence.
+        """
+        model_words = np.where(tokens >= self.words, np.int32(self.unknown), tokens)
+        steps = conditional_log10_probabilities(
+            model_words, self.trie, max_order, self.start, self.end
+        )
         _add_spelling(steps, tokens, self.spelling)
         return steps
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateWeigher:
-    """Log weights of windows of these orders that are not listed."""
+    """Weighs the windows of a text that the vocabulary does not list.
+
+    Attributes:
+        orders: The orders of windows.
+        likelihood: How likely tokens are.
+        listed: The n-grams of the vocabulary, for each order.
+    """
 
     orders: Sequence[int]
     likelihood: TokenLikelihood
     listed: Sequence[WindowIndex]
 
     def log_weights(self, tokens: Ids) -> Floats:
-        """Log weights (orders × tokens) of the windows that end at each token; −∞: no candidate."""
-        found, most = np.full((len(self.orders), tokens.size), -np.inf), max(self.orders)
+        """Return the log weights (orders × tokens) of windows by their last token; −∞: none."""
+        log_weights = np.full((len(self.orders), tokens.size), -np.inf)
+        max_order = max(self.orders)
         for first in range(0, tokens.size, BATCH_TOKENS):
-            begun = max(first - most + 1, 0)  # where the first window of these begins
-            some = tokens[begun : first + BATCH_TOKENS]
-            steps = self.likelihood.conditional_log_probabilities(some, most)
-            for row, order, index in zip(found, self.orders, self.listed, strict=True):
-                weights = row[begun : first + BATCH_TOKENS]
+            begin = max(first - max_order + 1, 0)  # where the first window of the batch begins
+            batch = tokens[begin : first + BATCH_TOKENS]
+            steps = self.likelihood.conditional_log_probabilities(batch, max_order)
+            for row, order, index in zip(log_weights, self.orders, self.listed, strict=True):
                 write_log_weights(
                     steps,
                     order,
-                    index.marks(some),
-                    weights,
-                    first - begun,
+                    index.marks(batch),
+                    row[begin : first + BATCH_TOKENS],
+                    first - begin,
                     LIKELY_LOG_PROBABILITY,
                     WEIGHT_EXPONENT,
                     min_log_weight(order),
                 )
-        return found
+        return log_weights
 
 
 def min_log_weight(order: int) -> float:
-    """The log weight of an n-gram that public text says nothing of."""
+    """Return the log weight of an n-gram that public text says nothing of."""
     return -UNSEEN_LOG_PENALTY.get(order, max(UNSEEN_LOG_PENALTY.values()))
 
 
 @kernel
 def log_weight(log: float, likely: float, exponent: float, least: float) -> float:
-    """The log weight of an n-gram, from its log q."""
-    most = min(exponent * (log - likely), 0.0)
-    above = max(most, least)
-    return float(above + np.log1p(np.exp(min(most, least) - above)))
+    """Return log(min(1, (q/LIKELY)^EXPONENT) + e^least) from log q."""
+    by_likelihood = min(exponent * (log - likely), 0.0)
+    larger = max(by_likelihood, least)
+    return float(larger + np.log1p(np.exp(min(by_likelihood, least) - larger)))
 
 
 def log_weights(logs: Floats, order: int) -> Floats:
-    """The same of many n-grams of an order."""
+    """Return the log weights of n-grams of one order, from their log q."""
     return np.array(
         [
             log_weight(float(log), LIKELY_LOG_PROBABILITY, WEIGHT_EXPONENT, min_log_weight(order))
@@ -264,13 +301,13 @@ def write_log_weights(
     steps: Floats,
     order: int,
     listed: Bools,
-    found: Floats,
+    output: Floats,
     first: int,
     likely: float,
     exponent: float,
     least: float,
 ) -> None:
-    """Write the log weights of windows that are not listed, from a place on; others stay as they are."""
+    """Write the log weights of windows that are not listed, from `first` on, into `output`."""
     for end in range(max(order - 1, first), steps.shape[1]):
         if listed[end]:
             continue
@@ -278,12 +315,12 @@ def write_log_weights(
         for at in range(order):
             total += steps[at, end - order + 1 + at]
         if total > -np.inf:
-            found[end] = log_weight(total, likely, exponent, least)
+            output[end] = log_weight(total, likely, exponent, least)
 
 
 @kernel
 def _add_spelling(steps: Floats, tokens: Ids, spelling: Floats) -> None:
-    """From log10 p of known words to log p of all; −∞ where there is no token."""
+    """Turn log10 p of the model's words into log p of all tokens; −∞ where there is none."""
     for row in range(steps.shape[0]):
         for at in range(tokens.size):
             if tokens[at] >= 0:
@@ -292,9 +329,10 @@ def _add_spelling(steps: Floats, tokens: Ids, spelling: Floats) -> None:
 
 @kernel
 def segment_sums(values: Floats, ends: Integers) -> Floats:
-    """The sum of the values up to each end, from the end before it: added up by itself.
+    """Return the sum of the values of each segment, added up by itself.
 
-    A difference of running sums would have the last digits of all words before, and so of what other people write.
+    A difference of running sums would have the rounding errors of all words before, and so depend
+    on what other people write.
     """
     sums = np.zeros(ends.size)
     first = np.int64(0)
@@ -307,70 +345,89 @@ def segment_sums(values: Floats, ends: Integers) -> Floats:
 
 @kernel
 def window_log_probabilities(steps: Floats, order: int) -> Floats:
-    """Log q of the window of an order that ends at each token; −∞ where a sentence ends inside, or there is none."""
-    found = np.full(steps.shape[1], -np.inf)
+    """Return log q of the window that ends at each token.
+
+    It is −∞ where a sentence ends inside the window, or there is no window.
+    """
+    log_probabilities = np.full(steps.shape[1], -np.inf)
     for end in range(order - 1, steps.shape[1]):
         total = 0.0
         for at in range(order):
             total += steps[at, end - order + 1 + at]
-        found[end] = total
-    return found
+        log_probabilities[end] = total
+    return log_probabilities
 
 
 @kernel
 def conditional_log10_probabilities(
-    tokens: Ids, trie: PackedTrie, most: int, start: int, end: int
+    tokens: Ids, trie: PackedTrie, max_order: int, start: int, end: int
 ) -> Floats:
-    """log10 p of each token after none, one, … of the tokens before it (most × tokens); −∞ at the end of a sentence.
+    """Return log10 p of each token after none, one, … of the tokens before it.
 
-    What begins a sentence, which no model predicts, is as likely as what ends one. All tokens are looked up for one
-    order after the other, so that none waits for memory that another asked for.
+    <s>, which no model predicts, is as likely as </s>. All tokens are looked up for one order after
+    the other, so that none waits for memory that another asked for.
+
+    Returns:
+        An array of max_order × tokens; −∞ at the end of a sentence.
     """
-    found = np.full((most, tokens.size), -np.inf)
+    log_probabilities = np.full((max_order, tokens.size), -np.inf)
     orders = trie.layout.shape[0] - 1
-    before, here = np.empty(tokens.size, np.int32), np.empty(tokens.size, np.int32)
+    shorter = np.empty(tokens.size, np.int32)  # where n-grams of the order before are in the trie
+    longer = np.empty(tokens.size, np.int32)  # and those of this order
     for at in range(tokens.size):
         word = signed(tokens[at])
-        before[at] = word
+        shorter[at] = word
         if word >= 0:
-            found[0, at] = log_probability_at(
+            log_probabilities[0, at] = log_probability_at(
                 end if word == start else word, trie.layout[1], trie.records, trie.codebooks
             )
-    for order in range(2, most + 1):
+    for order in range(2, max_order + 1):
         if order > orders:
-            found[order - 1] = found[order - 2]
+            log_probabilities[order - 1] = log_probabilities[order - 2]
             continue
-        find_longer_ngrams(order, before, tokens, trie, here)
+        find_longer_ngrams(order, shorter, tokens, trie, longer)
         for at in range(tokens.size):
-            value = found[order - 2, at]
-            if here[at] >= 0:
+            value = log_probabilities[order - 2, at]
+            if longer[at] >= 0:
                 value = log_probability_at(
-                    signed(here[at]), trie.layout[order], trie.records, trie.codebooks
+                    signed(longer[at]), trie.layout[order], trie.records, trie.codebooks
                 )
-            elif at and before[at - 1] >= 0:
-                context = signed(before[at - 1])
+            elif at and shorter[at - 1] >= 0:
+                context = signed(shorter[at - 1])
                 value += log_backoff_at(
                     context, trie.layout[order - 1], trie.records, trie.codebooks
                 )
-            found[order - 1, at] = value
-        before, here = here, before
-    return found
+            log_probabilities[order - 1, at] = value
+        shorter, longer = longer, shorter
+    return log_probabilities
 
 
 @kernel
-def find_longer_ngrams(order: int, before: Ids, tokens: Ids, trie: PackedTrie, found: Ids) -> None:
-    """Where the n-grams of an order stand that end at each token; `before` has those that are shorter by one."""
-    row, below = trie.layout[order - 1], trie.layout[order]
+def find_longer_ngrams(
+    order: int, shorter: Ids, tokens: Ids, trie: PackedTrie, longer: Ids
+) -> None:
+    """Write where the n-grams of an order that end at each token are in the trie.
+
+    Args:
+        order: The order.
+        shorter: Where the n-grams that are shorter by one are.
+        tokens: The text.
+        trie: The model.
+        longer: Is written; −1 where the model has no such n-gram.
+    """
+    parent_layout = trie.layout[order - 1]
+    child_layout = trie.layout[order]
     sizes = np.zeros(tokens.size, np.int32)
-    found[:] = 0
+    longer[:] = 0
     for at in range(1, tokens.size):
-        if (
-            before[at - 1] >= 0 and before[at] >= 0
-        ):  # a model holds what an n-gram begins with and ends with
-            place = signed(before[at - 1])
-            found[at] = first_child_at(place, row, trie.records, trie.bases)
-            sizes[at] = first_child_at(place + 1, row, trie.records, trie.bases) - found[at]
+        # A model that holds an n-gram holds what it begins with and what it ends with.
+        if shorter[at - 1] >= 0 and shorter[at] >= 0:
+            parent = signed(shorter[at - 1])
+            longer[at] = first_child_at(parent, parent_layout, trie.records, trie.bases)
+            sizes[at] = (
+                first_child_at(parent + 1, parent_layout, trie.records, trie.bases) - longer[at]
+            )
     for at in range(tokens.size):
-        found[at] = find(
-            below, trie.records, signed(found[at]), signed(sizes[at]), signed(tokens[at])
+        longer[at] = find(
+            child_layout, trie.records, signed(longer[at]), signed(sizes[at]), signed(tokens[at])
         )

@@ -159,7 +159,8 @@ class Discovery(Tabular):
             raise UsageError(f"{path}: no such folder; give one that `bayesgram discover` made.")
         if not is_discovery(folder):
             raise UsageError(
-                f"{path}: not a discovery (no {DISCOVERY_FILE}); make one with `bayesgram discover`."
+                f"{path}: not a discovery (no {DISCOVERY_FILE}); make one with"
+                " `bayesgram discover`."
             )
         with explain_damage(folder / CARD_FILE, KIND):
             values = read_json(folder / CARD_FILE)

@@ -1,7 +1,9 @@
-"""Public sources side by side: their names, their counts, and the mixture of them in whole numbers.
+"""The equal mixture of several public sources: their names, their counts, and one count of all.
 
-In:  counts of the same n-grams in several sources.   Out: one count for each n-gram; all sources weigh alike.
-Does not read text or files.
+In:  counts of the same n-grams in several sources.
+Out: one whole count for each n-gram, in which all sources weigh alike.
+
+This module does not read text or files.
 """
 
 import re
@@ -24,14 +26,14 @@ NAME_RULE = "a name has 1 to 32 letters (a to z), digits, ., - or _"
 
 @dataclass(frozen=True, eq=False)
 class SourceCounts:
-    """How often one public source has each n-gram of a vocabulary."""
+    """The counts of one public source, for each n-gram of a vocabulary."""
 
     name: str
     counts: Integers
 
 
 def check_source_names(names: Sequence[str]) -> None:
-    """Refuse what no set of sources is called, and more sources than there may be."""
+    """Refuse a name that is not valid or stands there twice, and more than 20 sources."""
     for name in names:
         if not NAME_PATTERN.fullmatch(name):
             raise UsageError(f"source {name!r}: {NAME_RULE}.")
@@ -47,7 +49,7 @@ def check_source_names(names: Sequence[str]) -> None:
 
 
 def inputs_by_source(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or tables, see bayesgram.io
-    """The inputs of each source; those that have no names are one source, called ""."""
+    """Return the inputs of each source; inputs without names are one source, called ""."""
     if not isinstance(inputs, Mapping):
         return {"": inputs}
     if not inputs:
@@ -63,10 +65,14 @@ def inputs_by_source(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or 
 
 
 def mix_counts(by_source: Integers, orders: Integers) -> Integers:
-    """The counts of the equal mixture of sources (K × V), of each order by itself.
+    """Return the counts of the equal mixture of sources, for each order by itself.
 
-    count = S · mean over sources of c_k / S_k, rounded, where S_k is the sum of a source's counts and S = Σ S_k; a
-    source that has none of an order is left out of its mean.
+    count = S · mean over sources of c_k / S_k, rounded, where S_k is the sum of a source's counts
+    and S = Σ S_k. A source that has no n-gram of an order is left out of its mean.
+
+    Args:
+        by_source: Counts, K × V.
+        orders: The order of each n-gram.
 
     >>> mix_counts(np.array([[6, 2, 0], [0, 1, 1]]), np.array([1, 1, 1])).tolist()
     [4, 4, 2]
@@ -76,9 +82,8 @@ def mix_counts(by_source: Integers, orders: Integers) -> Integers:
         rows = np.flatnonzero(orders == order)
         sums = by_source[:, rows].sum(axis=1)
         shares = np.zeros(rows.size)
-        for source, total in zip(
-            by_source, sums, strict=True
-        ):  # one by one: sums of floats depend on their order
+        # One by one: a sum of floats depends on their order.
+        for source, total in zip(by_source, sums, strict=True):
             if total:
                 shares += source[rows] * (sums.sum() / total)
         mixed[rows] = np.rint(shares / max(int(np.count_nonzero(sums)), 1)).astype(np.int64)
@@ -86,7 +91,7 @@ def mix_counts(by_source: Integers, orders: Integers) -> Integers:
 
 
 def find_identical_sources(sources: Sequence[SourceCounts]) -> list[tuple[str, str]]:
-    """Pairs of sources that have equal counts for every n-gram: one text, given twice."""
+    """Return pairs of sources with equal counts for every n-gram: one text, given twice."""
     return [
         (first.name, second.name)
         for first, second in combinations(sources, 2)

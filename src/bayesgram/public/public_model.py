@@ -182,7 +182,7 @@ class PublicModel:
         Args:
             release: A release of the vocabulary of this model.
         """
-        check_vocabulary(release, self.vocabulary, given="the public model")
+        check_vocabulary(release, self.vocabulary, vocabulary_name="the public model")
         model = adapt_public_model(release, self.mixture, self._prior)
         provenance = model.provenance.merge(self.mixture.provenance)
         details = {"public_model": self.source_names, **provenance_details(provenance)}
@@ -327,9 +327,9 @@ def check_target(path: str | Path, *, force: bool, inputs: Iterable[str | Path] 
 
 def _read_source_names(folder: Path) -> list[str]:
     try:
-        about = read_json(folder / PUBLIC_MODEL)
-        check_format(folder, "a public model", about["format"], FORMAT)
-        names = about["sources"]
+        values = read_json(folder / PUBLIC_MODEL)
+        check_format(folder, "a public model", values["format"], FORMAT)
+        names = values["sources"]
     except UsageError:  # another format
         raise
     except (OSError, ValueError, KeyError, TypeError):
@@ -418,7 +418,7 @@ def count_ngrams(
         )
         for batch in source:
             counter.add(batch.text)
-        counted_orders = (_read_order(counter, each) for each in orders)
+        counted_orders = (_read_order(counter, ngram_order) for ngram_order in orders)
         return NgramCounts.from_orders(Words.from_array(words), counted_orders, scratch, memory)
 
 

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def rows_path(vocabulary: str | Path) -> Path:
-    """Where the rows of a vocabulary's public text are: beside it.
+    """Return where the rows of a vocabulary's public text are: beside it.
 
     >>> rows_path("data/vocab.parquet").name
     'vocab.parquet.rows'
@@ -45,7 +45,7 @@ def rows_path(vocabulary: str | Path) -> Path:
 
 
 def new_row_sample(tokenizer: Tokenizer) -> RowSample:
-    """An empty sample of public rows, under a salt of its own."""
+    """Return an empty sample of public rows, under a new salt."""
     return RowSample(new_salt(), least=long_row(tokenizer.kind), capacity=CAPACITY)
 
 
@@ -75,9 +75,10 @@ def save_rows_on_success(
         yield
         path.unlink(missing_ok=True)
         return
-    with write_file_atomically(path, force=True) as aside:
-        aside.touch(0o600)  # if private text was given as public text, these are hashes of it
-        _write(rows, aside, fingerprint)
+    with write_file_atomically(path, force=True) as temporary:
+        # If private text was given as public text, these are hashes of it.
+        temporary.touch(0o600)
+        _write(rows, temporary, fingerprint)
         yield
 
 
@@ -94,7 +95,7 @@ def _write(rows: RowSample, file: Path, fingerprint: str) -> None:
 
 
 def load_rows(vocabulary: str | Path, fingerprint: str) -> RowSample | None:
-    """The rows of a vocabulary's public text; None where no file is there, or it is another's.
+    """Return the rows of a vocabulary's public text; None if there is no file, or another's.
 
     Raises:
         BayesgramError: If the file is damaged.
@@ -106,13 +107,14 @@ def load_rows(vocabulary: str | Path, fingerprint: str) -> RowSample | None:
         return None
     if not os.access(path, os.R_OK):
         logger.warning(
-            "warning: %s: may not be read by you, so private rows are not compared with public ones.",
+            "warning: %s: may not be read by you, so private rows are not compared with public"
+            " ones.",
             path,
         )
         return None
     table = _read_table(path)
     if table is None:
-        raise _damaged(path)
+        raise _damage_error(path)
     metadata = table.schema.metadata
     try:
         check_format(path, "a file of public rows", int(metadata[FORMAT_KEY]), FORMAT)
@@ -124,10 +126,10 @@ def load_rows(vocabulary: str | Path, fingerprint: str) -> RowSample | None:
     except UsageError:
         raise
     except (KeyError, ValueError):
-        raise _damaged(path) from None
+        raise _damage_error(path) from None
     are_hashes = hashes.type == pa.uint64() and not hashes.null_count and len(hashes) <= CAPACITY
     if not are_hashes or not 0 <= salt <= ALL or not 0 <= limit <= ALL or least < 1:
-        raise _damaged(path)
+        raise _damage_error(path)
     if owner != fingerprint:
         return None
     rows = RowSample(salt, least=least, capacity=CAPACITY, limit=limit)
@@ -136,7 +138,7 @@ def load_rows(vocabulary: str | Path, fingerprint: str) -> RowSample | None:
 
 
 def _read_table(path: Path) -> pa.Table | None:
-    """The table of a file of ours; None of another file."""
+    """Return the table of a file of public rows; None for any other file."""
     try:
         table = read_parquet_table(path)
     except (pa.ArrowException, OSError, ValueError):
@@ -144,8 +146,9 @@ def _read_table(path: Path) -> pa.Table | None:
     return table if FORMAT_KEY in (table.schema.metadata or {}) else None
 
 
-def _damaged(path: Path) -> BayesgramError:
+def _damage_error(path: Path) -> BayesgramError:
     return BayesgramError(
         f"{path}: the file of public rows is damaged. Make the vocabulary again with"
-        " `bayesgram vocab`; or remove the file, and private rows are not compared with public ones."
+        " `bayesgram vocab`; or remove the file, and private rows are not compared with public"
+        " ones."
     )

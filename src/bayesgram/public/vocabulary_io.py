@@ -1,6 +1,6 @@
-"""The file of a vocabulary, read and checked: `ngram`, `count`, and `count_NAME` for each source.
+"""Read and check the file of a vocabulary: `ngram`, `count`, and `count_NAME` for each source.
 
-In:  a Parquet file of ours or made elsewhere.   Out: its table, and columns that can be trusted.
+In:  a Parquet file, of `bayesgram vocab` or made elsewhere.   Out: its table, and checked columns.
 """
 
 from collections.abc import Sequence
@@ -23,25 +23,25 @@ from bayesgram.text.tokenizer import Tokenizer
 
 FORMAT = 1
 SOURCE_COUNT_PREFIX = "count_"  # and the name of a source: its column
-MAX_SIZE = 100_000_000
-MAX_TOTAL = 2**53
+MAX_SIZE = 100_000_000  # n-grams; row numbers have 32 bits
+MAX_TOTAL = 2**53  # of all counts: floats hold every whole number below
 
 
 def tokenizer_from_schema(schema: pa.Schema) -> Tokenizer | None:
-    """The tokenizer that a file names; one made elsewhere names none."""
-    named = (schema.metadata or {}).get(b"bayesgram.tokenizer")
-    return Tokenizer.from_name(named.decode(errors="replace")) if named else None
+    """Return the tokenizer that a file names; None for a file made elsewhere."""
+    name = (schema.metadata or {}).get(b"bayesgram.tokenizer")
+    return Tokenizer.from_name(name.decode(errors="replace")) if name else None
 
 
 def source_columns(names: Sequence[str]) -> list[str]:
-    """The columns with the counts of sources."""
+    """Return the names of the columns that hold the counts of sources."""
     return [name for name in names if name.startswith(SOURCE_COUNT_PREFIX)]
 
 
-def check_format_number(path: str | Path, said: bytes) -> None:
-    """Refuse a vocabulary of a newer version."""
+def check_format_number(path: str | Path, number: bytes) -> None:
+    """Refuse a vocabulary of another format."""
     try:
-        check_format(path, "a vocabulary", int(said), FORMAT)
+        check_format(path, "a vocabulary", int(number), FORMAT)
     except UsageError:
         raise
     except ValueError:
@@ -51,7 +51,11 @@ def check_format_number(path: str | Path, said: bytes) -> None:
 
 
 def read_table(path: Path) -> pa.Table:
-    """The columns of a vocabulary file: n-grams and counts."""
+    """Return the table of a vocabulary file.
+
+    Raises:
+        UsageError: If it can't be read, or has no n-grams.
+    """
     try:
         table = read_parquet_table(path)
         names = table.column_names  # text, if it is a vocabulary
@@ -66,8 +70,8 @@ def read_table(path: Path) -> pa.Table:
         ) from None
     if "ngram" not in names:
         raise UsageError(
-            f"{path}: no column 'ngram'; a vocabulary has the columns 'ngram' and 'count', this file has"
-            f" {', '.join(map(repr, names))}."
+            f"{path}: no column 'ngram'; a vocabulary has the columns 'ngram' and 'count', this"
+            f" file has {', '.join(map(repr, names))}."
         )
     return table
 
@@ -88,18 +92,24 @@ def _refuse_repeats(path: Path) -> None:
 def read_ngrams(
     path: str | Path, table: pa.Table, tokenizer: Tokenizer | None
 ) -> tuple[pa.LargeStringArray, Tokenizer]:
-    """The n-grams of a file, and how text is cut for them: as the file says, or as is wished where it doesn't."""
-    check_format_number(
-        path, (table.schema.metadata or {}).get(b"bayesgram.format", b"1")
-    )  # version 0.1 wrote no number
-    column, stated = table["ngram"], tokenizer_from_schema(table.schema)
-    if (
-        tokenizer and stated and stated.kind is TokenizerKind.FILE
-    ):  # a name, to which the file itself is given
-        tokenizer, stated = (
-            replace(tokenizer, boundaries=stated.boundaries),
-            stated.with_definition_of(tokenizer),
-        )
+    """Return the n-grams of a file, and its tokenizer.
+
+    Args:
+        path: The file, for messages.
+        table: Its table.
+        tokenizer: The tokenizer to use if the file names none; else it must be the same.
+
+    Raises:
+        UsageError: If the file has another tokenizer, or does not hold text.
+    """
+    # Files made elsewhere have no number.
+    check_format_number(path, (table.schema.metadata or {}).get(b"bayesgram.format", b"1"))
+    column = table["ngram"]
+    stated = tokenizer_from_schema(table.schema)
+    if tokenizer and stated and stated.kind is TokenizerKind.FILE:
+        # The vocabulary has the name and the hash of a tokenizer file; the caller gives the file.
+        stated = stated.with_definition_of(tokenizer)
+        tokenizer = replace(tokenizer, boundaries=stated.boundaries)
     if tokenizer and stated and tokenizer != stated:
         raise UsageError(
             f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not"
@@ -124,20 +134,20 @@ def read_ngrams(
 
 
 def detect_boundaries(tokenizer: Tokenizer, ngrams: pa.LargeStringArray) -> Tokenizer:
-    """The tokenizer; with boundaries, if n-grams that were made elsewhere have them."""
+    """Return the tokenizer; with boundaries, if n-grams that were made elsewhere have them."""
     return replace(tokenizer, boundaries=True) if _has_boundaries(ngrams) else tokenizer
 
 
 def check_columns(path: str | Path, names: Sequence[str]) -> None:
-    """Refuse a table without counts, and sources that can't be told apart."""
-    counted = source_columns(names)
-    if not counted and "count" not in names:
+    """Refuse a table without counts, and sources that have invalid or equal names."""
+    sources = source_columns(names)
+    if not sources and "count" not in names:
         raise UsageError(
-            f"{path}: no column 'count'; a vocabulary has the columns 'ngram' and 'count', this file has"
-            f" {', '.join(map(repr, names))}."
+            f"{path}: no column 'count'; a vocabulary has the columns 'ngram' and 'count', this"
+            f" file has {', '.join(map(repr, names))}."
         )
     try:
-        check_source_names([name.removeprefix(SOURCE_COUNT_PREFIX) for name in counted])
+        check_source_names([name.removeprefix(SOURCE_COUNT_PREFIX) for name in sources])
     except UsageError as error:
         raise UsageError(
             f"{path}: the columns {SOURCE_COUNT_PREFIX}NAME are the counts of sources. {error}"
@@ -145,7 +155,11 @@ def check_columns(path: str | Path, names: Sequence[str]) -> None:
 
 
 def read_counts(path: str | Path, table: pa.Table, name: str) -> Integers:
-    """A column of counts, checked."""
+    """Return a column of counts.
+
+    Raises:
+        UsageError: If it holds anything but whole numbers of 0 or more that add up to below 2^53.
+    """
     column = table[name]
     if (
         not pa.types.is_integer(column.type)
@@ -162,7 +176,7 @@ def read_counts(path: str | Path, table: pa.Table, name: str) -> Integers:
 
 
 def _is_text(column: "pa.ChunkedArray[Any]") -> bool:
-    """Without nulls and valid UTF-8, which Arrow takes for granted."""
+    """Return whether a column has no nulls and is valid UTF-8, which Arrow does not check."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -171,14 +185,18 @@ def _is_text(column: "pa.ChunkedArray[Any]") -> bool:
 
 
 def _has_boundaries(ngrams: pa.LargeStringArray) -> bool:
-    """Whether a vocabulary made elsewhere marks where sentences begin or end."""
+    """Return whether a vocabulary made elsewhere marks where sentences begin or end."""
     return bool(
         pc.any(pc.or_(pc.starts_with(ngrams, f"{START} "), pc.ends_with(ngrams, f" {END}"))).as_py()
     )
 
 
 def check_ngrams(path: str | Path, ngrams: pa.LargeStringArray) -> int:
-    """The highest order: one space between two tokens, none at the ends; n-grams of one order together."""
+    """Return the highest order of n-grams.
+
+    Raises:
+        UsageError: If one is not tokens joined by single spaces, or orders are not ascending.
+    """
     orders = ngram_orders(ngrams)
     back = np.flatnonzero(np.diff(orders) < 0)
     if back.size:

@@ -124,11 +124,13 @@ class Card:
         Whoever knows a seed can take the noise away, and learn what a release that follows was
         made from.
         """
-        own = Guarantee.NONE if self.seeded else self.guarantee
-        label = weakest_label(own, [ingredient.label for ingredient in self.ingredients])
+        mechanism_label = Guarantee.NONE if self.seeded else self.guarantee
+        label = weakest_label(
+            mechanism_label, [ingredient.label for ingredient in self.ingredients]
+        )
         if label is self.guarantee:
             return
-        why = SEEDED if label is own else unproved_sentence(self.ingredients)
+        why = SEEDED if label is mechanism_label else unproved_sentence(self.ingredients)
         object.__setattr__(
             self, "statement", f"{why} (otherwise, this mechanism is {self.guarantee.name})"
         )
@@ -216,7 +218,8 @@ class Card:
         if self.epsilon is None:
             return f"no ε ({self.guarantee.name})"
         unit = "" if self.is_person else f" for {self.unit_text}"
-        return f"ε = {format_number(self.epsilon)}, δ = {format_number(self.delta)}{unit} ({self.label})"
+        epsilon = format_number(self.epsilon)
+        return f"ε = {epsilon}, δ = {format_number(self.delta)}{unit} ({self.label})"
 
     @property
     def label(self) -> str:
@@ -424,9 +427,9 @@ class Card:
         Raises:
             ValueError, KeyError, TypeError: If something is missing or of another kind.
         """
-        known = {field.name: values[field.name] for field in fields(cls)}
-        chain = None if known["chain"] is None else {"links": known["chain"]["links"]}
-        return cls(**{**known, "chain": chain, "guarantee": Guarantee[known["guarantee"]]})
+        facts = {field.name: values[field.name] for field in fields(cls)}
+        chain = None if facts["chain"] is None else {"links": facts["chain"]["links"]}
+        return cls(**{**facts, "chain": chain, "guarantee": Guarantee[facts["guarantee"]]})
 
 
 def _format_values(values: Mapping[str, Any]) -> str:
@@ -474,9 +477,9 @@ def check_card_values(values: Mapping[str, Any]) -> None:
     _require("sources", _has_source_weights(details))
 
 
-def _require(what: str, right: bool) -> None:
-    if not right:
-        raise ValueError(f"{what}: not what a card has")
+def _require(name: str, is_valid: bool) -> None:
+    if not is_valid:
+        raise ValueError(f"{name}: not what a card has")
 
 
 def _is_number(value: object, low: float = -_LARGEST, high: float = _LARGEST) -> bool:

@@ -93,9 +93,9 @@ def format_number(value: object) -> object:
 
 # docs/howto/choose-epsilon-and-delta.md says the same of the four limits. No experiment chose them.
 #
-# ε: e^ε is the factor by which odds may change. At ε = 4, even odds that somebody is in the data may
-# become 54.6 to 1: from there on a promise is weak. At ε = 10 they may become 22,027 to 1: whoever
-# guesses is as good as certain.
+# ε: e^ε is the factor by which odds may change. At ε = 4, even odds that somebody is in the data
+# may become 54.6 to 1: from there on a promise is weak. At ε = 10 they may become 22,027 to 1:
+# whoever guesses is as good as certain.
 WEAK_EPSILON = 4.0
 WORTHLESS_EPSILON = 10.0
 # δ: a mechanism that shows everything about each user with a chance of δ, and nothing otherwise, is
@@ -103,8 +103,8 @@ WORTHLESS_EPSILON = 10.0
 # chance of 1 in 10,000 is weak for anybody, and at 1 in 100 nobody can rely on it.
 WEAK_DELTA = 1e-4
 WORTHLESS_DELTA = 1e-2
-# With a bound n on the number of users, a δ above 0.1/n is weak: that it happens to somebody is then
-# to be reckoned with. In users that may be shown, on average.
+# With a bound n on the number of users, a δ above 0.1/n is weak: it may well happen to somebody. In
+# users that may be shown, on average.
 MAX_EXPECTED_EXPOSED = 0.1
 # 1e-7 is no more than 0.1 / 1,000,000, whatever binary fractions make of that.
 ROUNDING = 1 + 1e-9
@@ -166,12 +166,13 @@ def worst_grade(weaknesses: Sequence[Weakness]) -> Grade | None:
 def _epsilon_weakness(epsilon: float, who: str) -> Weakness | None:
     if epsilon < WEAK_EPSILON:
         return None
-    allowed = f"ε = {epsilon:g} allows odds to change by a factor of {format_odds_factor(epsilon)}"
+    factor = format_odds_factor(epsilon)
+    allowed = f"ε = {epsilon:g} allows odds to change by a factor of {factor}"
     if epsilon >= WORTHLESS_EPSILON:
         return Weakness(Grade.WORTHLESS, f"{allowed}: PROVED, and it protects nobody.")
     return Weakness(
         Grade.WEAK,
-        f"{allowed}: even odds that {who} is in the data may become {format_odds_factor(epsilon)} to 1.",
+        f"{allowed}: even odds that {who} is in the data may become {factor} to 1.",
     )
 
 
@@ -185,9 +186,10 @@ def _delta_weakness(delta: float, expected_users: int | None, who: str) -> Weakn
             Grade.WORTHLESS, f"{personal} {format_chance(delta)}: PROVED, and no protection."
         )
     if expected_users is not None and delta * expected_users > MAX_EXPECTED_EXPOSED * ROUNDING:
+        exposed = format_rounded_up(delta * expected_users)
         return Weakness(
             Grade.WEAK,
-            f"δ = {format_number(delta)} allows everything about {format_rounded_up(delta * expected_users)} of"
+            f"δ = {format_number(delta)} allows everything about {exposed} of"
             f" {expected_users:,} {'users' if who == 'a user' else 'units'} to be shown, on"
             " average; stay far below 1/(number of users), at most"
             f" {MAX_EXPECTED_EXPOSED / expected_users:g} here.",

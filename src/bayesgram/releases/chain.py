@@ -119,9 +119,14 @@ class Link:
     @property
     def ingredient(self) -> Ingredient:
         """The release as an ingredient of one that follows it."""
-        own = self.commitment
+        release = self.commitment
         return Ingredient(
-            self.name, own.guarantee, own.epsilon, own.delta, own.unit, *own.ledger_entry
+            self.name,
+            release.guarantee,
+            release.epsilon,
+            release.delta,
+            release.unit,
+            *release.ledger_entry,
         )
 
     def to_json(self) -> dict[str, Any]:

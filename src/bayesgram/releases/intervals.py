@@ -11,7 +11,7 @@ import numpy as np
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.releases.release import Release
 
-ACCURACY_FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)
+ACCURACY_FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)  # that a report shows; chosen by hand
 INTERVAL_STDS = 2.0  # standard deviations to each side of an interval: about 95%
 
 
@@ -28,10 +28,8 @@ def probability_interval(release: Release, row: int) -> tuple[float, float] | No
     """Return the interval of one probability; None if the mechanism does not know it."""
     if release.probability_std is None:
         return None
-    middle, reach = (
-        float(release.probabilities[row]),
-        INTERVAL_STDS * float(release.probability_std[row]),
-    )
+    middle = float(release.probabilities[row])
+    reach = INTERVAL_STDS * float(release.probability_std[row])
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 

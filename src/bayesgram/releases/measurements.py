@@ -1,10 +1,18 @@
-"""The noisy measurements behind a release: as public as θ, for whoever wants to infer once more.
+"""The noisy measurements behind a release, from which anybody can infer again.
 
-On disk: measured.parquet in the release folder, a row for each number that was asked of private text: `kind`, `order`
-(of the n-grams it is about), `text` ("" for a total), `count` (noisy) and `noise` (its standard deviation). Where
-clipping was measured, `left` is the part of an n-gram that it leaves, and the file's metadata have the rest. Where a
-release follows another, `carried_count` and `carried_noise` are what it and all before it say together, in its units.
-Does not infer anything.
+They are as public as the distribution. On disk they are measured.parquet in the release folder,
+with a row for each number that private counts were asked for:
+
+| column | content |
+|---|---|
+| `kind` | what was counted: one of `KINDS` |
+| `order` | the order of the n-grams it is about |
+| `text` | the n-gram or word; "" for a total |
+| `count`, `noise` | the noisy count, and the standard deviation of its noise |
+| `left` | the share of an n-gram's count that clipping leaves, if clipping was measured |
+| `carried_count`, `carried_noise` | the same combined with all releases before, if it follows one |
+
+This module does not infer anything.
 """
 
 import hashlib
@@ -25,58 +33,79 @@ from bayesgram.io.formats import read_parquet_table
 from bayesgram.text.tokenizer import buffers
 
 MEASUREMENTS_FILE = "measured.parquet"
-NGRAM, WORD, TOTAL, CLIPPED_WORD, CLIPPED_TOTAL = KINDS = (
-    "ngram",
-    "word",
-    "total",
-    "lost word",
-    "lost total",
-)
+NGRAM = "ngram"
+WORD = "word"
+TOTAL = "total"
+CLIPPED_WORD = "lost word"  # of the text that clipping removes
+CLIPPED_TOTAL = "lost total"
+KINDS = (NGRAM, WORD, TOTAL, CLIPPED_WORD, CLIPPED_TOTAL)
 CARRIED_COLUMNS = ("carried_count", "carried_noise")
-CLIPPING_KEY = "bayesgram.clipping"
+CLIPPING_KEY = "bayesgram.clipping"  # of the file's metadata
 MAX_ORDER = 6
-MAX_MAGNITUDE = 1e300
-ROUNDING_TOLERANCE = 1e-9  # that sums of parts may exceed 1 by
+MAX_MAGNITUDE = 1e300  # of a count; a larger one is not finite once it is squared or added up
+ROUNDING_TOLERANCE = 1e-9  # by which a share may exceed 1
 
 
 @dataclass(frozen=True, eq=False)
 class MeasurementBlock:
-    """Measurements of one kind and order."""
+    """Measurements of one kind and order.
+
+    Attributes:
+        kind: One of `KINDS`.
+        order: The order of the n-grams that they are about.
+        texts: The n-grams or words.
+        counts: Their noisy counts.
+        noise_std: The standard deviations of the noise.
+        unclipped_share: The share of each that clipping leaves; None if it is not known.
+        carried: Counts and standard deviations, combined with earlier releases; None if none.
+    """
 
     kind: str
     order: int
     texts: pa.LargeStringArray
     counts: Floats
     noise_std: Floats
-    unclipped_share: Floats | None = (
-        None  # the part of each that clipping leaves, where it is known
-    )
-    carried: tuple[Floats, Floats] | None = None  # counts and noise, together with earlier releases
+    unclipped_share: Floats | None = None
+    carried: tuple[Floats, Floats] | None = None
 
     @classmethod
-    def from_total(cls, kind: str, order: int, count: float, noise: float) -> "MeasurementBlock":
-        """A total."""
-        return cls(
-            kind, order, pa.array([""], pa.large_string()), np.array([count]), np.array([noise])
-        )
+    def from_total(
+        cls, kind: str, order: int, count: float, noise_std: float
+    ) -> "MeasurementBlock":
+        """Return the block of a single total."""
+        texts = pa.array([""], pa.large_string())
+        return cls(kind, order, texts, np.array([count]), np.array([noise_std]))
 
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """count ~ N(what people wrote within the clip norm, noise²), row by row; noise is independent between rows."""
+    """All noisy measurements of a release, row by row.
 
-    kinds: Ids  # places in KINDS
+    Each count is a normal number around what people wrote within the clip norm; the noise is
+    independent between rows.
+
+    Attributes:
+        kinds: Indices in `KINDS`.
+        orders: The order of the n-grams that a row is about.
+        texts: The n-gram or word; "" for a total.
+        counts: Noisy counts.
+        noise_std: The standard deviations of the noise.
+        unclipped_share: The share that clipping leaves, 1 for rows that are no n-gram; None if it
+            was not measured.
+        clipping: The share of all text that clipping removes, and how unevenly; None if it was not
+            measured.
+        carried: Counts and standard deviations, combined with earlier releases; None if the
+            release follows none.
+    """
+
+    kinds: Ids
     orders: Ids
     texts: pa.LargeStringArray
     counts: Floats
     noise_std: Floats
-    unclipped_share: Floats | None = None  # 1 for what is no n-gram
-    clipping: tuple[float, float] | None = (
-        None  # what it takes of all text, and how unevenly; None: not measured
-    )
-    carried: tuple[Floats, Floats] | None = (
-        None  # counts and noise, together with earlier releases; None: none before
-    )
+    unclipped_share: Floats | None = None
+    clipping: tuple[float, float] | None = None
+    carried: tuple[Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
         if not self._is_sound():
@@ -86,87 +115,96 @@ class Measurements:
     def from_blocks(
         cls, blocks: Sequence[MeasurementBlock], clipping: tuple[float, float] | None = None
     ) -> "Measurements":
-        """Blocks one after the other."""
+        """Return the rows of all blocks, one after the other."""
         sizes = [block.counts.size for block in blocks]
         kinds = np.repeat(np.array([KINDS.index(block.kind) for block in blocks], np.int32), sizes)
         orders = np.repeat(np.array([block.order for block in blocks], np.int32), sizes)
-        counts, noise = (
-            np.concatenate([getattr(block, name) for block in blocks])
-            for name in ("counts", "noise_std")
-        )
-        left = carried = None
+        unclipped_share = None
         if any(block.unclipped_share is not None for block in blocks):
-            left = np.concatenate(
+            unclipped_share = np.concatenate(
                 [
-                    np.ones(b.counts.size) if b.unclipped_share is None else b.unclipped_share
-                    for b in blocks
+                    np.ones(block.counts.size)
+                    if block.unclipped_share is None
+                    else block.unclipped_share
+                    for block in blocks
                 ]
             )
+        carried = None
         if any(block.carried is not None for block in blocks):
             pairs = [block.carried or (block.counts, block.noise_std) for block in blocks]
             carried = (
-                np.concatenate([count for count, _ in pairs]),
-                np.concatenate([doubt for _, doubt in pairs]),
+                np.concatenate([counts for counts, _ in pairs]),
+                np.concatenate([noise_std for _, noise_std in pairs]),
             )
-        texts = pa.concat_arrays([block.texts for block in blocks])
-        return cls(kinds, orders, texts, counts, noise, left, clipping, carried)
+        return cls(
+            kinds,
+            orders,
+            pa.concat_arrays([block.texts for block in blocks]),
+            np.concatenate([block.counts for block in blocks]),
+            np.concatenate([block.noise_std for block in blocks]),
+            unclipped_share,
+            clipping,
+            carried,
+        )
 
     def block(self, kind: str, order: int) -> MeasurementBlock | None:
-        """The measurements of one kind and order, in the order of the file; None where there are none."""
-        rows = self._rows(kind, order)
+        """Return the measurements of one kind and order; None if there are none."""
+        rows = self._row_mask(kind, order)
         if not rows.any():
             return None
-        texts, left = (
-            self.texts.filter(pa.array(rows)),
-            None if self.unclipped_share is None else self.unclipped_share[rows],
-        )
-        carried = None if self.carried is None else (self.carried[0][rows], self.carried[1][rows])
         return MeasurementBlock(
-            kind, order, texts, self.counts[rows], self.noise_std[rows], left, carried
+            kind,
+            order,
+            self.texts.filter(pa.array(rows)),
+            self.counts[rows],
+            self.noise_std[rows],
+            None if self.unclipped_share is None else self.unclipped_share[rows],
+            None if self.carried is None else (self.carried[0][rows], self.carried[1][rows]),
         )
 
     def ngrams(self, order: int) -> tuple[pa.LargeStringArray, Floats, Floats]:
-        """N-grams of an order, their noisy counts, and the standard deviations of these."""
-        found = self.block(NGRAM, order)
-        return (
-            (self.texts[:0], np.zeros(0), np.zeros(0))
-            if found is None
-            else (found.texts, found.counts, found.noise_std)
-        )
+        """Return the n-grams of an order, their noisy counts, and the noise's deviations."""
+        block = self.block(NGRAM, order)
+        if block is None:
+            return self.texts[:0], np.zeros(0), np.zeros(0)
+        return block.texts, block.counts, block.noise_std
 
     def total(self, order: int) -> tuple[float, float]:
-        """All n-grams of an order together, and the noise of that; added up where it was not asked."""
-        found = self.block(TOTAL, order)
-        if found is not None:
-            return float(found.counts[0]), float(found.noise_std[0])
-        _, counts, noise = self.ngrams(order)
-        return float(counts.sum()), float(np.linalg.norm(noise))
+        """Return the noisy total of an order, and the standard deviation of its noise.
+
+        It is the sum over n-grams if the total was not measured.
+        """
+        block = self.block(TOTAL, order)
+        if block is not None:
+            return float(block.counts[0]), float(block.noise_std[0])
+        _, counts, noise_std = self.ngrams(order)
+        return float(counts.sum()), float(np.linalg.norm(noise_std))
 
     @cached_property
     def ngram_orders(self) -> list[int]:
-        """Of which there are n-grams, the shortest first."""
+        """The orders of the measured n-grams, ascending."""
         return sorted(set(self.orders[self.kind_mask(NGRAM)].tolist()))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that is here: the card says it, so that a file of another release is noticed."""
-        made = hashlib.sha256(json.dumps(self.clipping).encode())
+        """SHA-256 of all measurements, for the card: so a file of another release is noticed."""
+        digest = hashlib.sha256(json.dumps(self.clipping).encode())
         data, offsets = buffers(self.texts.cast(pa.large_binary()))
         for numbers in (self.kinds, self.orders, offsets - offsets[0]):
-            made.update(numbers.astype("<i8").tobytes())
-        made.update(data[offsets[0] : offsets[-1]].tobytes())
+            digest.update(numbers.astype("<i8").tobytes())
+        digest.update(data[offsets[0] : offsets[-1]].tobytes())
         for values in (
             self.counts,
             self.noise_std,
             np.zeros(0) if self.unclipped_share is None else self.unclipped_share,
             *(self.carried or ()),
         ):
-            made.update(values.astype("<f8").tobytes())
-        return made.hexdigest()
+            digest.update(values.astype("<f8").tobytes())
+        return digest.hexdigest()
 
     @property
     def card_details(self) -> dict[str, Any]:
-        """What a card says of them."""
+        """The file, the number of rows of each kind, and the hash, for the card."""
         numbers = {kind: int(self.kind_mask(kind).sum()) for kind in KINDS}
         rows = {kind: number for kind, number in numbers.items() if number}
         return {"file": MEASUREMENTS_FILE, "rows": rows, "sha256": self.digest}
@@ -190,44 +228,45 @@ class Measurements:
 
     @classmethod
     def load(cls, folder: Path) -> "Measurements":
-        """Read it; a ValueError, KeyError, TypeError or an exception of Arrow's where it is damaged."""
+        """Read measured.parquet of a folder.
+
+        Raises:
+            ValueError, KeyError, TypeError, pyarrow.ArrowException: If it is damaged.
+        """
         table = read_parquet_table(folder / MEASUREMENTS_FILE)
         kinds = pc.index_in(
             table["kind"].cast(pa.large_string()), pa.array(KINDS, pa.large_string())
         )
         if kinds.null_count:
             raise ValueError("a kind that is not known")
-        left = _numbers(table, "left") if "left" in table.column_names else None
-        stated = json.loads((table.schema.metadata or {}).get(CLIPPING_KEY.encode(), b"null"))
-        clipping = None if stated is None else tuple(stated)
-        numbers = _numbers(table, "count"), _numbers(table, "noise")
-        there = CARRIED_COLUMNS[0] in table.column_names
-        carried = (
-            (_numbers(table, CARRIED_COLUMNS[0]), _numbers(table, CARRIED_COLUMNS[1]))
-            if there
-            else None
-        )
+        clipping = json.loads((table.schema.metadata or {}).get(CLIPPING_KEY.encode(), b"null"))
+        has_shares = "left" in table.column_names
+        is_carried = CARRIED_COLUMNS[0] in table.column_names
+        carried_counts, carried_noise = CARRIED_COLUMNS
         return cls(
-            kinds.to_numpy(),
-            _whole(table, "order"),
-            _texts(table),
-            *numbers,
-            left,
-            clipping,
-            carried,
+            kinds=kinds.to_numpy(),
+            unclipped_share=_read_floats(table, "left") if has_shares else None,
+            counts=_read_floats(table, "count"),
+            noise_std=_read_floats(table, "noise"),
+            carried=(_read_floats(table, carried_counts), _read_floats(table, carried_noise))
+            if is_carried
+            else None,
+            orders=_read_orders(table),
+            texts=_read_texts(table),
+            clipping=None if clipping is None else tuple(clipping),
         )
 
     def kind_mask(self, kind: str) -> Bools:
-        """Which rows are of a kind."""
+        """Return which rows are of a kind."""
         rows: Bools = self.kinds == KINDS.index(kind)
         return rows
 
-    def _rows(self, kind: str, order: int) -> Bools:
+    def _row_mask(self, kind: str, order: int) -> Bools:
         rows: Bools = self.kind_mask(kind) & (self.orders == order)
         return rows
 
     def _is_sound(self) -> bool:
-        """Whether inference can rely on it."""
+        """Return whether inference can rely on it."""
         columns = [
             self.orders,
             self.texts,
@@ -242,31 +281,26 @@ class Measurements:
             return False
         if not all(_are_noisy(*pair, self.kinds.size) for pair in pairs):
             return False
-        if (
-            self.unclipped_share is not None
-            and not (
-                (self.unclipped_share > 0) & (self.unclipped_share <= 1 + ROUNDING_TOLERANCE)
-            ).all()
-        ):
+        share = self.unclipped_share
+        if share is not None and not ((share > 0) & (share <= 1 + ROUNDING_TOLERANCE)).all():
             return False
         return _is_clipping(self.clipping) and bool(self.ngram_orders) and self._totals_are_single()
 
     def _totals_are_single(self) -> bool:
         totals = [
-            self._rows(kind, order)
+            self._row_mask(kind, order)
             for kind in (TOTAL, CLIPPED_TOTAL)
             for order in range(1, MAX_ORDER + 1)
         ]
         return all(rows.sum() <= 1 for rows in totals)
 
 
-def _are_noisy(counts: Floats, noise: Floats, size: int) -> bool:
-    """Finite numbers, each with its noise."""
-    if counts.size != size or noise.size != size:
+def _are_noisy(counts: Floats, noise_std: Floats, size: int) -> bool:
+    """Return whether all counts are finite and have noise; NaN is refused, too."""
+    if counts.size != size or noise_std.size != size:
         return False
-    return bool(
-        ((np.abs(counts) < MAX_MAGNITUDE) & (noise > 0) & (noise < MAX_MAGNITUDE)).all()
-    )  # also refuses NaN
+    has_noise = (noise_std > 0) & (noise_std < MAX_MAGNITUDE)
+    return bool(((np.abs(counts) < MAX_MAGNITUDE) & has_noise).all())
 
 
 def _is_clipping(values: object) -> bool:
@@ -281,7 +315,7 @@ def _is_clipping(values: object) -> bool:
     return bool(-ROUNDING_TOLERANCE <= values[0] < 1 and 0 <= values[1] < MAX_MAGNITUDE)
 
 
-def _texts(table: pa.Table) -> pa.LargeStringArray:
+def _read_texts(table: pa.Table) -> pa.LargeStringArray:
     column = table["text"]
     column.validate(full=True)  # UTF-8, which Arrow takes for granted
     if (
@@ -292,15 +326,15 @@ def _texts(table: pa.Table) -> pa.LargeStringArray:
     return column.combine_chunks().cast(pa.large_string())
 
 
-def _numbers(table: pa.Table, name: str) -> Floats:
+def _read_floats(table: pa.Table, name: str) -> Floats:
     if table[name].type != pa.float64() or table[name].null_count:
         raise TypeError(f"{name}: not a column of numbers")
     numbers: Floats = table[name].to_numpy()
     return numbers
 
 
-def _whole(table: pa.Table, name: str) -> Ids:
-    if not pa.types.is_integer(table[name].type) or table[name].null_count:
-        raise TypeError(f"{name}: not a column of whole numbers")
-    numbers: Ids = np.clip(table[name].to_numpy(), 0, MAX_ORDER + 1).astype(np.int32)
-    return numbers
+def _read_orders(table: pa.Table) -> Ids:
+    if not pa.types.is_integer(table["order"].type) or table["order"].null_count:
+        raise TypeError("order: not a column of whole numbers")
+    orders: Ids = np.clip(table["order"].to_numpy(), 0, MAX_ORDER + 1).astype(np.int32)
+    return orders

@@ -41,24 +41,25 @@ class PreviousRelease:
         """Return its measurements, if some of these n-grams are among them."""
         if self.release.measurements is None:
             raise UsageError(
-                f"{self.name}: keeps no noisy measurements (mechanism {self.release.card.mechanism},"
-                f" {self.release.card.software}); only releases by posterior and gaussian since 0.2 do. Release again"
-                " by posterior."
+                f"{self.name}: keeps no noisy measurements (mechanism"
+                f" {self.release.card.mechanism}, {self.release.card.software}); only releases by"
+                " posterior and gaussian since 0.2 do. Release again by posterior."
             )
         stated = self.release.card.vocabulary["tokenizer"]
         if stated != tokenizer:
             raise UsageError(
-                f"{self.name}: was made with the tokenizer {stated!r}, the vocabulary with {tokenizer!r}, so their"
-                " n-grams are not the same; give a vocabulary of the same tokenizer."
+                f"{self.name}: was made with the tokenizer {stated!r}, the vocabulary with"
+                f" {tokenizer!r}, so their n-grams are not the same; give a vocabulary of the same"
+                " tokenizer."
             )
-        measured = self.release.measurements
-        if not pc.any(
-            pc.is_in(ngrams, measured.texts.filter(pa.array(measured.kind_mask(NGRAM))))
-        ).as_py():
+        measurements = self.release.measurements
+        measured_ngrams = measurements.texts.filter(pa.array(measurements.kind_mask(NGRAM)))
+        if not pc.any(pc.is_in(ngrams, measured_ngrams)).as_py():
             raise UsageError(
-                f"{self.name}: measured none of the {len(ngrams):,} n-grams of the vocabulary; is it about other text?"
+                f"{self.name}: measured none of the {len(ngrams):,} n-grams of the vocabulary; is"
+                " it about other text?"
             )
-        return measured
+        return measurements
 
     @property
     def chain(self) -> Chain:
@@ -74,12 +75,16 @@ class PreviousSegmentedRelease:
     """Releases by segment that others by segment follow.
 
     Each follows that of the same name; a new segment follows that of all people.
+
+    Attributes:
+        segments: The segments.
+        load_release: Loads a release by the name of its segment, when it is needed: all of them at
+            once are large.
+        name: What messages call them.
     """
 
     segments: Segments
-    load_release: Callable[
-        [str], Release
-    ]  # by name, when it is needed: all of them at once are large
+    load_release: Callable[[str], Release]
     name: str = "a release"
 
     @classmethod
@@ -128,8 +133,8 @@ class PreviousSegmentedRelease:
             before.measurements_for(ngrams, tokenizer)
             if before.release.card.answers != answers:
                 raise UsageError(
-                    f"{before.name}: is of another release than that of all people; get the folder anew from where it"
-                    " was published."
+                    f"{before.name}: is of another release than that of all people; get the folder"
+                    " anew from where it was published."
                 )
 
     def segment_changes(self, segments: Segments) -> dict[str, list[str]]:
@@ -144,7 +149,7 @@ class PreviousSegmentedRelease:
 
 
 def open_previous(
-    previous: "PreviousRelease | PreviousSegmentedRelease | Release | SegmentedRelease | str | Path",
+    previous: PreviousRelease | PreviousSegmentedRelease | Release | SegmentedRelease | str | Path,
 ) -> PreviousRelease | PreviousSegmentedRelease:
     """Open what a release follows: a release, releases by segment, or the folder of either."""
     if isinstance(previous, PreviousSegmentedRelease):

@@ -174,12 +174,9 @@ class Provenance:
 
         Discoveries are kept as claims, which say more about them.
         """
-        known = {claim.ingredient for claim in claims}
-        return cls(
-            unique_ingredients(ingredient for ingredient in ingredients if ingredient not in known),
-            claims,
-            discovered,
-        )
+        discoveries = {claim.ingredient for claim in claims}
+        others = (ingredient for ingredient in ingredients if ingredient not in discoveries)
+        return cls(unique_ingredients(others), claims, discovered)
 
     def __bool__(self) -> bool:
         return bool(self.ingredients or self.claims)
@@ -194,7 +191,8 @@ class Provenance:
 
     def merge(self, other: "Provenance") -> "Provenance":
         """Return the provenance of something made from both."""
-        discovered = [one.discovered for one in (self, other) if one.discovered is not None]
+        both = (self.discovered, other.discovered)
+        discovered = [ngrams for ngrams in both if ngrams is not None]
         return Provenance(
             unique_ingredients([*self.ingredients, *other.ingredients]),
             merge_claims([self.claims, other.claims]),
@@ -280,11 +278,11 @@ def printable_name(path: str | Path) -> str:
 # --- Labels ---
 
 
-def weakest_label(own: Guarantee, made_from: Iterable[Guarantee] = ()) -> Guarantee:
+def weakest_label(mechanism: Guarantee, made_from: Iterable[Guarantee] = ()) -> Guarantee:
     """Return the label of a result.
 
     Args:
-        own: What the result would be labelled if everything that it was made from were public text.
+        mechanism: The label of a result that was made from public text alone.
         made_from: The labels of everything published that it was made from.
 
     Returns:
@@ -298,7 +296,7 @@ def weakest_label(own: Guarantee, made_from: Iterable[Guarantee] = ()) -> Guaran
     'PROVED'
     """
     order = list(Guarantee)  # from the strongest to the weakest
-    return max([own, *made_from], key=order.index)
+    return max([mechanism, *made_from], key=order.index)
 
 
 def combined_label(ingredients: Iterable[Ingredient]) -> str:
@@ -316,7 +314,7 @@ def unproved_sentence(ingredients: Iterable[Ingredient]) -> str | None:
     >>> unproved_sentence([Ingredient("week-1", "NONE"), Ingredient("week-2", "PROVED")])
     'made from week-1 (NONE): nothing is proved of a result that was made from it'
     """
-    weak = [str(one) for one in ingredients if one.label is not Guarantee.PROVED]
+    weak = [str(source) for source in ingredients if source.label is not Guarantee.PROVED]
     if not weak:
         return None
     names = ", ".join(weak[:3]) + (f" and {len(weak) - 3} more" if len(weak) > 3 else "")

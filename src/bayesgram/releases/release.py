@@ -1,8 +1,8 @@
 """A release: a distribution over public n-grams, and its card.
 
-On disk: a folder with distribution.parquet (`ngram`, `probability`, `standard_deviation` where it is known, and
-`origin` where some n-grams were discovered), card.json and, of mechanisms that keep them, the noisy measurements in
-measured.parquet; published whole or not at all.
+On disk it is a folder with distribution.parquet (`ngram`, `probability`, `standard_deviation` where
+it is known, and `origin` where some n-grams were discovered), card.json and, of mechanisms that
+keep them, the noisy measurements in measured.parquet. It is written completely or not at all.
 """
 
 import hashlib
@@ -34,8 +34,7 @@ from bayesgram.notebook import Tabular, html
 from bayesgram.releases import CARD_FILE, DISCOVERY_FILE, DISTRIBUTION_FILE
 from bayesgram.releases.card import Card, check_card_values
 from bayesgram.releases.chain import Chain
-from bayesgram.releases.measurements import MEASUREMENTS_FILE as MEASURED
-from bayesgram.releases.measurements import Measurements
+from bayesgram.releases.measurements import MEASUREMENTS_FILE, Measurements
 from bayesgram.releases.provenance import (
     ORIGIN_COLUMN,
     Ingredient,
@@ -46,10 +45,11 @@ from bayesgram.releases.provenance import (
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
-CONTENTS = (CARD_FILE, DISTRIBUTION_FILE, MEASURED)
-KIND, FORMAT = "release", 1
-NOTEBOOK_ROWS = 10  # n-grams in a notebook
-SUM_TOLERANCE = 1e-6  # of a sum of probabilities
+CONTENTS = (CARD_FILE, DISTRIBUTION_FILE, MEASUREMENTS_FILE)
+KIND = "release"  # what error messages call it
+FORMAT = 1
+NOTEBOOK_ROWS = 10  # n-grams that a notebook shows
+SUM_TOLERANCE = 1e-6  # by which a sum of probabilities may differ from 1; not measured
 
 
 class VocabularyIdentity(Protocol):
@@ -57,19 +57,18 @@ class VocabularyIdentity(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Of the n-grams."""
+        """A hash of the n-grams."""
 
     @property
     def prior_fingerprint(self) -> str:
-        """Of the public counts."""
+        """A hash of the public counts."""
 
 
 def max_release_bytes(ngrams: pa.LargeStringArray) -> int:
-    """Bytes that a release over these n-grams takes on disk, and some to spare."""
-    texts = 3 * int(ngrams.nbytes)  # released, measured, and as words
-    return (
-        texts + 112 * len(ngrams) + (1 << 18)
-    )  # two numbers a row, some more a measurement, Parquet's own, the card
+    """Return the bytes that a release over these n-grams takes on disk at most."""
+    text_bytes = 3 * int(ngrams.nbytes)  # n-grams twice, in both files, and words
+    row_bytes = 112 * len(ngrams)  # numbers of the distribution and of the measurements
+    return text_bytes + row_bytes + (1 << 18)  # the card, and what Parquet adds
 
 
 class NgramEstimate(NamedTuple):
@@ -82,24 +81,41 @@ class NgramEstimate(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release(Tabular):
-    """θ and what it is worth. Row number = n-gram id; the probabilities of each order add up to 1."""
+    """A distribution over public n-grams, and what it is worth.
+
+    The probabilities of each order add up to 1.
+
+    Attributes:
+        ngrams: The n-grams; the row number is the id of an n-gram.
+        probabilities: Their probabilities.
+        card: Who is protected, and by how much.
+        probability_std: The standard deviation of each probability; None if the mechanism does not
+            know it.
+        discovered_mask: Which n-grams were discovered in private text; None if all are public.
+        measurements: The noisy counts; None if the mechanism keeps none.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> import pyarrow as pa
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> counts = bg.count(pa.table({"user": ["ann"], "text": ["a b"]}), vocabulary)
+        >>> release = bg.release(counts, vocabulary, epsilon=1, seed=1)
+        >>> release.top(1)[0].ngram
+        'a'
+        >>> "b" in release, len(release)
+        (True, 3)
+    """
 
     ngrams: pa.LargeStringArray
     probabilities: Floats
     card: Card
-    probability_std: Floats | None = (
-        None  # standard deviation of each probability, where the mechanism knows it
-    )
-    discovered_mask: Bools | None = (
-        None  # which n-grams are from people's own text; None: all are public
-    )
-    measurements: Measurements | None = (
-        None  # the noisy counts; None: the mechanism, or an earlier version, kept none
-    )
+    probability_std: Floats | None = None
+    discovered_mask: Bools | None = None
+    measurements: Measurements | None = None
 
     @property
     def orders(self) -> Integers:
-        """How many tokens each n-gram has."""
+        """The number of tokens of each n-gram."""
         return ngram_orders(self.ngrams)
 
     def __repr__(self) -> str:
@@ -109,7 +125,7 @@ class Release(Tabular):
         return len(self.ngrams)
 
     def __iter__(self) -> Iterator[str]:
-        """The n-grams, as the rows have them."""
+        """Iterate over the n-grams, in the order of the rows."""
         return iter(self.ngrams.to_pylist())
 
     def __contains__(self, ngram: object) -> bool:
@@ -117,17 +133,32 @@ class Release(Tabular):
 
     @check_arguments
     def __getitem__(self, ngram: str) -> NgramEstimate:
-        """What it says of an n-gram, which is cut as text is: release["Thank you so!"] is that of `thank you so`."""
+        """Return the estimate of an n-gram, which may be given as text.
+
+        The text is tokenized: release["Thank you so!"] is that of `thank you so`.
+
+        Raises:
+            UsageError: If there is no such n-gram.
+        """
         row = self._row(ngram)
         if row is None:
             raise UsageError(
-                f"no such n-gram among the {self.card.size_text}; `in` says whether there is one, to_arrow() has all."
+                f"no such n-gram among the {self.card.size_text}; `in` says whether there is one,"
+                " to_arrow() has all."
             )
         return self._estimate(row)
 
     @check_arguments
     def top(self, k: int = 20, *, order: int | None = None) -> list[NgramEstimate]:
-        """The k most probable n-grams, of the longest unless an order is given: each order adds up to 1."""
+        """Return the k most probable n-grams of one order.
+
+        Args:
+            k: How many.
+            order: Their order; the highest if it is left out.
+
+        Raises:
+            UsageError: If the release has no n-gram of this order.
+        """
         orders = self.orders
         rows = np.flatnonzero(orders == (orders.max() if order is None else order))
         if not rows.size:
@@ -137,14 +168,14 @@ class Release(Tabular):
         return [self._estimate(int(row)) for row in best]
 
     def _row(self, ngram: str) -> int | None:
-        """Where an n-gram stands, as it is given or as it is cut."""
-        cut = Tokenizer.from_name(self.card.vocabulary["tokenizer"])
+        """Return the row of an n-gram, as it is given or tokenized; None if there is none."""
+        tokenizer = Tokenizer.from_name(self.card.vocabulary["tokenizer"])
         tokens = (
             []
-            if cut.kind is TokenizerKind.FILE
-            else [token for line in cut.sentences(ngram) for token in line]
+            if tokenizer.kind is TokenizerKind.FILE  # the file is not here
+            else [token for sentence in tokenizer.sentences(ngram) for token in sentence]
         )
-        rows = (pc.index(self.ngrams, given).as_py() for given in (ngram, " ".join(tokens)))
+        rows = (pc.index(self.ngrams, text).as_py() for text in (ngram, " ".join(tokens)))
         return next((row for row in rows if row >= 0), None)
 
     def _estimate(self, row: int) -> NgramEstimate:
@@ -152,7 +183,7 @@ class Release(Tabular):
         return NgramEstimate(self.ngrams[row].as_py(), float(self.probabilities[row]), deviation)
 
     def to_arrow(self) -> pa.Table:
-        """The rows of distribution.parquet."""
+        """Return the rows of distribution.parquet as a table."""
         columns = {"ngram": self.ngrams, "probability": self.probabilities}
         if self.probability_std is not None:
             columns["standard_deviation"] = self.probability_std
@@ -162,7 +193,7 @@ class Release(Tabular):
 
     @property
     def card_details(self) -> dict[str, Any]:
-        """What the card on disk says of the rows: a file of another release is noticed."""
+        """The file, its rows and their hash, for the card: so a file of another release is noticed."""
         data, offsets = buffers(self.ngrams.cast(pa.large_binary()))
         digest = hashlib.sha256((offsets - offsets[0]).astype("<i8").tobytes())
         digest.update(data[offsets[0] : offsets[-1]].tobytes())
@@ -171,51 +202,65 @@ class Release(Tabular):
         return {"file": DISTRIBUTION_FILE, "rows": len(self), "sha256": digest.hexdigest()}
 
     def _repr_html_(self) -> str:
-        """For notebooks: the card, and the most probable n-grams."""
-        best = self.top(NOTEBOOK_ROWS)
+        """Show the card and the most probable n-grams in a notebook."""
         rows = [
-            (each.ngram, f"{each.probability:.3g}", _plus_minus(each.standard_deviation))
-            for each in best
+            (row.ngram, f"{row.probability:.3g}", _format_std(row.standard_deviation))
+            for row in self.top(NOTEBOOK_ROWS)
         ]
         return html(repr(self), self.card.summary_lines, ("n-gram", "probability", "±"), rows)
 
     def with_card_values(self, **values: Any) -> "Release":  # noqa: ANN401 - of a Card
-        """The same with these values on its card."""
+        """Return the same release with these values on its card."""
         return replace(self, card=replace(self.card, **values))
 
     @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the release folder."""
+        """Write the release folder, completely or not at all.
+
+        Args:
+            path: The folder.
+            force: Whether a release that is there may be replaced.
+        """
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             self.write(folder)
 
     def write(self, folder: Path) -> None:
-        """Fill a folder with what a release folder has."""
+        """Write all files of a release into an empty folder."""
         table = self.to_arrow().replace_schema_metadata(self.provenance().metadata)
         pq.write_table(table, folder / DISTRIBUTION_FILE, compression="zstd")
         if self.measurements is not None:
             self.measurements.save(folder)
-        told = replace(self.card, distribution=self.card_details).to_json()
-        card = json.dumps({"format": FORMAT, **told}, indent=2, ensure_ascii=False)
-        (folder / CARD_FILE).write_text(card + "\n", encoding="utf-8")
+        card = replace(self.card, distribution=self.card_details)
+        text = json.dumps({"format": FORMAT, **card.to_json()}, indent=2, ensure_ascii=False)
+        (folder / CARD_FILE).write_text(text + "\n", encoding="utf-8")
 
     def provenance(self, name: str = "a release") -> Provenance:
-        """What something that is made from this release is from: the release, and its discoveries."""
+        """Return the provenance of something that is made from this release.
+
+        Args:
+            name: What the release is called there.
+        """
         card = self.card
-        own = Ingredient(
+        release = Ingredient(
             name, card.guarantee.name, card.epsilon, card.delta, card.unit, *card.ledger_entry
         )
-        found = (
+        discovered = (
             None
             if self.discovered_mask is None
             else self.ngrams.filter(pa.array(self.discovered_mask))
         )
-        return Provenance.from_ingredients([own, *card.ingredients], card.discoveries, found)
+        ingredients = [release, *card.ingredients]
+        return Provenance.from_ingredients(ingredients, card.discoveries, discovered)
 
     @classmethod
     @check_arguments
     def load(cls, path: str | Path) -> "Release":
-        """Read a release folder."""
+        """Read a release folder.
+
+        Raises:
+            UsageError: If there is no release at `path`, or one of another format.
+            BayesgramError: If it is damaged.
+        """
         folder = Path(path)
         _check_folder(folder)
         with explain_damage(folder / CARD_FILE, KIND):
@@ -223,28 +268,30 @@ class Release(Tabular):
             check_format(path, "a release", values["format"], FORMAT)
             check_card_values(values)
             card = Card.from_json(values)
-            linked = card.chain is None or Chain.from_json(card.chain).is_valid(
+            is_chain_valid = card.chain is None or Chain.from_json(card.chain).is_valid(
                 card.commitment, values["chain"]["hash"]
             )
         with explain_damage(folder / DISTRIBUTION_FILE, KIND):
             table = read_parquet_table(folder / DISTRIBUTION_FILE)
-            ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
-            known = "standard_deviation" in table.column_names
-            deviations = _numbers(table, "standard_deviation") if known else None
-            discovered = _discovered(table, card)
-        with explain_damage(folder / MEASURED, KIND):
-            measured = _measured(folder, card)
-        if not linked:
+            ngrams = _read_ngrams(table)
+            probabilities = _read_numbers(table, "probability")
+            has_std = "standard_deviation" in table.column_names
+            probability_std = _read_numbers(table, "standard_deviation") if has_std else None
+            discovered = _read_discovered(table, card)
+        with explain_damage(folder / MEASUREMENTS_FILE, KIND):
+            measurements = _read_measurements(folder, card)
+        if not is_chain_valid:
             raise BayesgramError(
-                f"{path}: the chain on its card does not hold: a link was changed or is missing. {GET_A_COPY}"
+                f"{path}: the chain on its card does not hold: a link was changed or is missing."
+                f" {GET_A_COPY}"
             )
-        loaded = cls(ngrams, probabilities, card, deviations, discovered, measured)
+        release = cls(ngrams, probabilities, card, probability_std, discovered, measurements)
         with explain_damage(folder / DISTRIBUTION_FILE, KIND):
-            loaded._check_rows()
-        return loaded
+            release._check_rows()
+        return release
 
     def _check_rows(self) -> None:
-        """A ValueError if these are not the rows that the card tells of; cards of 0.1 tell of none."""
+        """Raise a ValueError if these are not the rows that the card describes."""
         sums = np.bincount(self.orders, self.probabilities)[np.bincount(self.orders) > 0]
         if not (np.abs(sums - 1) < SUM_TOLERANCE).all():  # also refuses NaN
             raise ValueError("the probabilities don't add up to 1")
@@ -253,13 +300,13 @@ class Release(Tabular):
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse what is no release's folder, and say what it is."""
+    """Refuse a folder that is not a release, and say what it is."""
     if not folder.exists():
         raise UsageError(f"{folder}: no such folder; give one that `bayesgram release` made.")
     if (folder / DISCOVERY_FILE).is_file() and not (folder / DISTRIBUTION_FILE).exists():
         raise UsageError(
-            f"{folder}: a discovery, not a release; `bayesgram report` shows it, and its vocab.parquet is for"
-            " `bayesgram count` and `bayesgram release`."
+            f"{folder}: a discovery, not a release; `bayesgram report` shows it, and its"
+            " vocab.parquet is for `bayesgram count` and `bayesgram release`."
         )
     if not (folder / CARD_FILE).is_file() and (folder / ALL / CARD_FILE).is_file():
         raise UsageError(
@@ -272,14 +319,14 @@ def _check_folder(folder: Path) -> None:
 
 
 def is_made_with(release: Release, vocabulary: VocabularyIdentity) -> bool:
-    """Whether a release was made with these public n-grams and counts; early ones don't say which counts."""
+    """Return whether a release was made with these public n-grams and counts."""
     stated = release.card.vocabulary
-    alike = stated["fingerprint"] == vocabulary.fingerprint
-    counts = stated.get("prior_fingerprint", vocabulary.prior_fingerprint)
-    return bool(alike and counts == vocabulary.prior_fingerprint)
+    has_same_ngrams = stated["fingerprint"] == vocabulary.fingerprint
+    prior_fingerprint = stated.get("prior_fingerprint", vocabulary.prior_fingerprint)
+    return bool(has_same_ngrams and prior_fingerprint == vocabulary.prior_fingerprint)
 
 
-def _plus_minus(deviation: float | None) -> str:
+def _format_std(deviation: float | None) -> str:
     return "–" if deviation is None else f"{deviation:.1g}"
 
 
@@ -288,21 +335,32 @@ def check_vocabulary(
     vocabulary: VocabularyIdentity,
     *,
     name: str = "the release",
-    given: str = "the vocabulary",
+    vocabulary_name: str = "the vocabulary",
 ) -> None:
-    """Refuse public n-grams, or counts of them, that a release was not made with."""
+    """Refuse a vocabulary that a release was not made with.
+
+    Args:
+        release: The release.
+        vocabulary: Public n-grams and their counts.
+        name: What the message calls the release.
+        vocabulary_name: What the message calls the vocabulary.
+
+    Raises:
+        UsageError: If its n-grams or their public counts are others.
+    """
     if is_made_with(release, vocabulary):
         return
-    alike = release.card.vocabulary["fingerprint"] == vocabulary.fingerprint
-    other = "the same n-grams with other public counts" if alike else "other n-grams"
+    has_same_ngrams = release.card.vocabulary["fingerprint"] == vocabulary.fingerprint
+    difference = "the same n-grams with other public counts" if has_same_ngrams else "other n-grams"
     raise UsageError(
-        f"{name}: was made with another vocabulary than {given}, which has {other}; give the vocabulary it was made"
-        " with, or a public model of that one (`bayesgram vocab … --list VOCABULARY --model`)."
+        f"{name}: was made with another vocabulary than {vocabulary_name}, which has {difference};"
+        " give the vocabulary it was made with, or a public model of that one"
+        " (`bayesgram vocab … --list VOCABULARY --model`)."
     )
 
 
-def _ngrams(table: pa.Table) -> pa.LargeStringArray:
-    """The column of texts, without nulls and not empty."""
+def _read_ngrams(table: pa.Table) -> pa.LargeStringArray:
+    """Return the column of n-grams; refuse nulls, and a table without rows."""
     column = table["ngram"]
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         raise TypeError("n-grams are text")
@@ -312,30 +370,31 @@ def _ngrams(table: pa.Table) -> pa.LargeStringArray:
     return column.combine_chunks().cast(pa.large_string())
 
 
-def _discovered(table: pa.Table, card: Card) -> Bools | None:
-    """Which n-grams were discovered; as many as the card says."""
-    found = decode_origins(table)
-    if (0 if found is None else int(found.sum())) != card.vocabulary.get("discovered", 0):
+def _read_discovered(table: pa.Table, card: Card) -> Bools | None:
+    """Return which n-grams were discovered; as many as the card says."""
+    discovered = decode_origins(table)
+    discovered_count = 0 if discovered is None else int(discovered.sum())
+    if discovered_count != card.vocabulary.get("discovered", 0):
         raise ValueError("the card and the table tell of different discoveries")
-    return found
+    return discovered
 
 
-def _measured(folder: Path, card: Card) -> Measurements | None:
-    """The measurements that the card tells of; neither a file without a word there, nor the other way round."""
+def _read_measurements(folder: Path, card: Card) -> Measurements | None:
+    """Return the measurements that the card describes; refuse others, and missing ones."""
     if card.measured is None:
-        if (folder / MEASURED).exists():
+        if (folder / MEASUREMENTS_FILE).exists():
             raise ValueError("measurements that the card says nothing of")
         return None
-    if not (folder / MEASURED).is_file():
+    if not (folder / MEASUREMENTS_FILE).is_file():
         raise ValueError("measurements are missing")
-    found = Measurements.load(folder)
-    if found.card_details != card.measured:
+    measurements = Measurements.load(folder)
+    if measurements.card_details != card.measured:
         raise ValueError("the card tells of other measurements")
-    return found
+    return measurements
 
 
-def _numbers(table: pa.Table, name: str) -> Floats:
-    """A column of finite numbers."""
+def _read_numbers(table: pa.Table, name: str) -> Floats:
+    """Return a column of finite numbers that are not negative."""
     column = table[name]
     if not pa.types.is_floating(column.type) or column.null_count:
         raise TypeError(f"{name}: not a column of numbers")

@@ -61,7 +61,8 @@ def read_segments(path: str | Path) -> Segments:
     """Return the segments of a folder of releases, from the card of all people."""
     if not (Path(path) / ALL / CARD_FILE).is_file():
         raise UsageError(
-            f"{path}: no release by segment (no {ALL}/{CARD_FILE}); make one with `bayesgram release`."
+            f"{path}: no release by segment (no {ALL}/{CARD_FILE}); make one with"
+            " `bayesgram release`."
         )
     segment = Release.load(Path(path) / ALL).card.segment
     if segment is None:
@@ -89,7 +90,21 @@ def folder_contents(segments: Segments) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class SegmentedRelease(Mapping[str, Release]):
-    """Releases by the name of their segment, `all` first."""
+    """Releases by the name of their segment, `all` first.
+
+    Attributes:
+        releases: The releases.
+        segments: The segments.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> import pyarrow as pa
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b"]}), order=1)
+        >>> texts = pa.table({"user": ["ann", "bob"], "text": ["a", "b"], "country": ["fr", "de"]})
+        >>> counts = bg.count(texts, vocabulary, by="country", segments=["de", "fr"])
+        >>> list(bg.release(counts, vocabulary, epsilon=1, seed=1))
+        ['all', 'de', 'fr']
+    """
 
     releases: dict[str, Release]
     segments: Segments
@@ -149,7 +164,7 @@ class SegmentedRelease(Mapping[str, Release]):
         for name, release in releases.items():
             if release.card.answers != releases[ALL].card.answers:
                 raise UsageError(
-                    f"{Path(path) / name}: its card is of another release than that of all people; get"
-                    " the folder anew from where it was published."
+                    f"{Path(path) / name}: its card is of another release than that of all people;"
+                    " get the folder anew from where it was published."
                 )
         return cls(releases, segments)
