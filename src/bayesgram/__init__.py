@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 
-# Where the public names live; each is loaded when it is first used, so that `bayesgram --help` loads none of them.
+# Where the public names live. Each is loaded when it is first used, so that `bayesgram --help`
+# loads none of them.
 _HOMES = {
     "audit.evaluation": ["kl_divergence"],
     "audit.text_evaluation": ["evaluate_text"],

@@ -1,9 +1,9 @@
 """Check the types of arguments against type hints, and say in our words what is wrong.
 
 `check_arguments` decorates a public function, and `check_fields` is for dataclasses. A message
-names the parameter, what it takes and the type that was given. It never shows the value: a list where a
-table belongs may be somebody's text. What hints can't say (ranges, texts of a certain form) is
-checked where it is used.
+names the parameter, what it takes and the type that was given. It never shows the value: a list
+where a table belongs may be somebody's text. What hints can't say (ranges, texts of a certain form)
+is checked where it is used.
 """
 
 import inspect

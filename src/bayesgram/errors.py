@@ -45,6 +45,9 @@ class BayesgramError(Exception):
 
     Args:
         *parts: The message, in pieces: text, and the arguments that it mentions.
+
+    >>> print(BayesgramError("give a smaller ", Argument("order"), "."))
+    give a smaller `order`.
     """
 
     exit_code = 1
@@ -73,12 +76,16 @@ class BayesgramError(Exception):
 
 
 class UsageError(BayesgramError, ValueError):
-    """A request that can't be right: a value out of range, a missing column, an existing output."""
+    """A request that can't be right: a value out of range, a missing column, an existing output.
+
+    >>> UsageError.exit_code, issubclass(UsageError, BayesgramError)
+    (2, True)
+    """
 
     exit_code = 2
 
 
-def unreadable(path: str | Path, error: OSError) -> BayesgramError:
+def unreadable_error(path: str | Path, error: OSError) -> BayesgramError:
     """Return the error for a file that the system could not read."""
     return BayesgramError(
         f"{path}: can't be read ({os.strerror(error.errno or 0)}); mend that, then run it again."

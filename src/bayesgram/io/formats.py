@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.errors import BayesgramError, UsageError, unreadable
+from bayesgram.errors import BayesgramError, UsageError, unreadable_error
 
 # Levels of objects in objects: ours have five, and a thousand would end Python's stack.
 MOST_LEVELS = 20
@@ -80,14 +80,14 @@ def explain_damage(file: Path, kind: str) -> Iterator[None]:
         raise
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise unreadable(file, error) from None
+            raise unreadable_error(file, error) from None
         raise BayesgramError(f"{file}: the {kind} is damaged. {GET_A_COPY}") from None
 
 
 def check_format(
     path: str | Path,
     kind: str,
-    found: object,
+    number: object,
     current: int,
     *,
     remake: str = "Make it anew with this version.",
@@ -97,7 +97,7 @@ def check_format(
     Args:
         path: The file or folder, for the message.
         kind: What it is, with an article.
-        found: The number that it states.
+        number: The number that it states.
         current: The number of the only format that this version reads.
         remake: What to do about a file of an older format.
 
@@ -108,11 +108,11 @@ def check_format(
     >>> check_format("counts", "a counts folder", 1, current=1)
     1
     """
-    if type(found) is not int or found < 1:  # True is none
-        raise ValueError(f"format={found!r}: a format is a whole number from 1")
-    if found != current:
-        step = "Use a newer one." if found > current else remake
+    if type(number) is not int or number < 1:  # True is none
+        raise ValueError(f"format={number!r}: a format is a whole number from 1")
+    if number != current:
+        step = "Use a newer one." if number > current else remake
         raise UsageError(
-            f"{path}: is {kind} of format {found}; this bayesgram reads {current}. {step}"
+            f"{path}: is {kind} of format {number}; this bayesgram reads {current}. {step}"
         )
-    return found
+    return number

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Ids
-from bayesgram.errors import Argument, UsageError, unreadable
+from bayesgram.errors import Argument, UsageError, unreadable_error
 
 # Folders of a release by segment that are not named by a value of the column.
 ALL = "all"
@@ -115,7 +115,7 @@ def parse_names(text: str) -> list[str]:
             f"{text}: not a text file in UTF-8; write one segment on each line."
         ) from None
     except OSError as error:
-        raise unreadable(file, error) from None
+        raise unreadable_error(file, error) from None
     return [line.strip() for line in lines if line.strip()]
 
 

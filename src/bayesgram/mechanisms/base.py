@@ -215,7 +215,14 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
         budget: Budget | None,
         randomness: Randomness,
     ) -> Outcome:
-        """Draw noise, and estimate the distribution."""
+        """Draw noise, and estimate the distribution.
+
+        Args:
+            counts: Private counts.
+            vocabulary: The public vocabulary.
+            budget: ε and δ.
+            randomness: Where noise comes from.
+        """
 
     def measure(
         self,

@@ -78,7 +78,8 @@ from bayesgram.text.ngrams import END, START, ngram_orders
 
 WeightedNgrams = tuple[pa.LargeStringArray, Floats]  # n-grams and their noisy weights
 
-# How often people are asked in one budget. Chosen by benchmarks/discovery_constants.py.
+# How often people are asked in one budget. benchmarks/discovery.py compares it with one round; other
+# numbers were not measured.
 DEFAULT_ROUNDS = 10
 
 # The largest values that the settings may have; larger ones are typing errors.
@@ -185,12 +186,24 @@ class PrivateText(Protocol):
     def sums(
         self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
-        """Return all users' candidates of these orders, added up exactly: one round."""
+        """Return all users' candidates, added up exactly: for one round.
+
+        Args:
+            public: Public text, which weighs the candidates.
+            orders: The orders of n-grams.
+            bound: What one user contributes, and the floor below which sums are dropped.
+        """
 
     def lists(
         self, public: PublicTextModel, orders: Sequence[int], max_candidates: int
     ) -> AbstractContextManager[CandidateLists]:
-        """Return all users' lists, which exist as long as the block lasts: several rounds."""
+        """Return all users' lists of candidates, while the block lasts: for several rounds.
+
+        Args:
+            public: Public text, which weighs the candidates.
+            orders: The orders of n-grams.
+            max_candidates: The most candidates that one user has.
+        """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -417,7 +430,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
         ngrams = ngrams[: self.settings.max_new]
         weights = weights[: self.settings.max_new]
         logs = public.log_probabilities(ngrams)
-        card = self._card(public.vocabulary, statements, charge, seeded=seeded)
+        card = self._make_card(public.vocabulary, statements, charge, seeded=seeded)
         claim = DiscoveryClaim(
             self.budget.epsilon,
             self.budget.delta,
@@ -425,12 +438,12 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
             ledger=None if charge is None else charge["ledger"],
             entry=None if charge is None else charge["entry"],
             unit=statements.unit,
-            fingerprint=_fingerprint(ngrams, weights),
+            fingerprint=_hash_discovery(ngrams, weights),
         )
         vocabulary = extend_vocabulary(public.vocabulary, ngrams, logs, claim)
         return Discovery(ngrams, weights, logs, self.threshold.multiplier, card, vocabulary)
 
-    def _card(
+    def _make_card(
         self, vocabulary: Vocabulary, statements: Statements, charge: Charge, *, seeded: bool
     ) -> Card:
         return Card(
@@ -456,7 +469,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
         )
 
 
-def _fingerprint(ngrams: pa.LargeStringArray, weights: Floats) -> str:
+def _hash_discovery(ngrams: pa.LargeStringArray, weights: Floats) -> str:
     """Return a hash of the n-grams and noisy weights, which identifies a discovery."""
     digest = hashlib.sha256("\n".join(ngrams.to_pylist()).encode())
     digest.update(weights.astype("<f8").tobytes())

@@ -19,7 +19,11 @@ MAX_EPSILON = 100.0  # the largest value in the paper's figures; it protects nob
 
 
 class Guarantee(Enum):
-    """What a printed ε is worth. It is printed wherever ε is printed."""
+    """What a printed ε is worth. It is printed wherever ε is printed.
+
+    >>> [label.name for label in Guarantee]
+    ['PROVED', 'EMPIRICAL', 'NONE']
+    """
 
     PROVED = "holds for every pair of neighbouring datasets"
     EMPIRICAL = "noise set from this dataset's own sensitivity; not a DP guarantee"

@@ -56,6 +56,5 @@ SEGMENT_SHARE = 0.5
 # benchmarks/discovery_constants.py.
 MAX_CANDIDATES = 100
 
-# w₀: the smallest weight of a candidate, in units of B. Chosen by
-# benchmarks/discovery_constants.py.
+# w₀: the smallest weight of a candidate, as a part of B. Not measured against other values.
 MIN_CANDIDATE_WEIGHT = 0.02

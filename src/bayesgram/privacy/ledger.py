@@ -58,10 +58,25 @@ class Ledger:
     """A budget that belongs to a named population.
 
     Every call opens the file anew, so any number of processes and threads may use one ledger.
+
+    Attributes:
+        path: The file.
+        identity: 32 random hexadecimal digits; copies of a ledger share them.
+        population: The name of the people whom the budget is about.
+        budget: What may be spent on them in all.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "app.ledger"
+        ...     ledger = Ledger.create(path, population="app users", budget=Budget(1, 1e-6))
+        ...     number = ledger.reserve(Spend(pure_epsilon=0.1), {"unit": "a user's week"})
+        ...     print(number, ledger.read().describe_remaining())
+        1 about ε = 0.837 for a Gaussian release at δ = 1e-06, or 0.16 for a pure-ε one
     """
 
     path: Path
-    identity: str  # 32 random hexadecimal digits; copies of a ledger share it
+    identity: str
     population: str
     budget: Budget
 
@@ -101,7 +116,7 @@ class Ledger:
         return self._check_identity(read_ledger(self.path))
 
     def reserve(self, spend: Spend, description: Mapping[str, Any]) -> int:
-        """Spend, durably, before noise is drawn.
+        """Charge the budget, durably, before noise is drawn.
 
         Args:
             spend: What the release costs one user.
@@ -158,10 +173,10 @@ class Ledger:
             BayesgramError: If the ledger has no room for a discovery.
         """
         contents = self.read()
-        left = contents.remaining_for_discovery()
-        if not left.failure:
+        remaining = contents.remaining_for_discovery()
+        if not remaining.failure:
             raise BayesgramError(describe_discovery_refusal(contents))
-        return left
+        return remaining
 
     def charge_details(self, number: int) -> dict[str, Any]:
         """Return what the card of a release says of its entry and of the shared budget."""

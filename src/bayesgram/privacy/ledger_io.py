@@ -271,7 +271,7 @@ def create_database() -> sqlite3.Connection:
 
 
 def insert_row(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
-    """Add a row to a table."""
+    """Add a row, by the names of its columns, to a table."""
     marks = ", ".join("?" * len(row))
     connection.execute(
         f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})",  # noqa: S608 - our own names

@@ -489,7 +489,16 @@ def iterate_candidate_sums(
     memory: int,
     cores: int = CORES,
 ) -> Iterator[tuple[pa.LargeStringArray, Integers]]:
-    """Yield what `sum_candidates` returns in any order: n-grams and sums, some at a time."""
+    """Yield what `sum_candidates` returns, in any order: n-grams and sums, some at a time.
+
+    Args:
+        records: Private text.
+        public: Public text, which weighs the candidates.
+        orders: The orders of n-grams.
+        bound: What one user contributes, and the floor below which sums are dropped.
+        memory: The bytes beyond which candidates are spilled to disk.
+        cores: The number of threads.
+    """
     half = memory // 2
     with collect_candidates(
         records, public, orders, bound.max_candidates, memory=half, cores=cores

@@ -1,9 +1,10 @@
-"""Bound what one user can contribute: in L2 norm for Gaussian noise, and in counts for Laplace noise.
+"""Bound what one user can contribute: in L2 norm for Gaussian noise, in counts for Laplace noise.
 
 In:  counts per user, users × 𝒱.   Out: exact integer sums of clipped users, or clipped counts.
 
-What is kept of a user is a function of that user alone (and of a key), so that nobody's presence moves anybody else.
-The bounds are public; this module does not choose them, and adds no noise.
+What remains of a user is a function of that user alone (and of a key), so that nobody's presence
+changes what anybody else contributes. The bounds are public; this module does not choose them, and
+adds no noise.
 """
 
 import math
@@ -31,8 +32,8 @@ from bayesgram.private.counts import (
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 
-# The largest shape, and one over the smallest. Counts are below 2³¹, so the squares of counts over a shape add up to
-# far less than the largest float.
+# The largest shape, and one over the smallest. Counts are below 2³¹, so the squares of counts over
+# a shape add up to far less than the largest float.
 LARGEST_SHAPE = 1e30
 
 # --- Clipping in L2: sums for Gaussian noise ---
@@ -58,21 +59,23 @@ def check_shape(shape: Floats) -> None:
     """Refuse a shape over which squares of counts would overflow a float."""
     if not ((shape >= 1 / LARGEST_SHAPE) & (shape <= LARGEST_SHAPE)).all():  # NaN is neither
         raise UsageError(
-            f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g}; squares of counts"
-            " over it would leave what a float can hold. Is the public text what it should be?"
+            f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g};"
+            " squares of counts over it would leave what a float can hold. Is the public text what"
+            " it should be?"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """The vector that a user contributes: counts of n-grams and, after them, of their words, over a shape.
+    """The vector that a user contributes: counts of n-grams, then of their words, over a shape.
 
     All of it is public.
 
     Attributes:
-        shape: s > 0 for every coordinate, n-grams first. The noise of a coordinate is proportional to it.
-        words: V × n, the coordinate of each word of each n-gram; −1 where it has none, V × 0 where words are not
-            measured at all.
+        shape: s > 0 for every coordinate, n-grams first. The noise of a coordinate is proportional
+            to it.
+        words: V × n, the coordinate of each word of each n-gram; −1 where it has none, V × 0 where
+            words are not measured at all.
     """
 
     shape: Floats
@@ -88,9 +91,12 @@ class Coordinates:
 
 
 def clipped_sum(counts: PrivateCounts, coordinates: Coordinates, *, clip_norm: float) -> Integers:
-    """Return Σ z over users, with z = counts/shape clipped to the L2 norm Λ, in units of Λ/B, rounded toward zero.
+    """Return Σ z over users, with z = counts/shape clipped to the L2 norm Λ.
 
-    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+    z is in units of Λ/B, rounded toward zero.
+
+    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
+    in integers.
 
     Args:
         counts: Private counts.
@@ -107,7 +113,9 @@ def clipped_sum(counts: PrivateCounts, coordinates: Coordinates, *, clip_norm: f
 
 @dataclass(frozen=True, eq=False)
 class ClippedWordsSpec:
-    """What is asked about the text that clipping removes: counts of words over a shape. All of it is public.
+    """What is asked about the text that clipping removes: counts of words over a shape.
+
+    All of it is public.
 
     Attributes:
         shape: s > 0 for every word.
@@ -132,9 +140,12 @@ class ClippedWordsSpec:
 def clipped_mass_sum(
     counts: PrivateCounts, coordinates: Coordinates, spec: ClippedWordsSpec, *, clip_norm: float
 ) -> Integers:
-    """Return Σ over users of the words that `clipped_sum` removes: 1 − Λ/norm of each, clipped to a norm of its own.
+    """Return Σ over users of the words that `clipped_sum` removes, clipped to a norm of its own.
 
-    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+    `clipped_sum` removes 1 − Λ/norm of the counts of a user whose norm is above Λ.
+
+    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
+    in integers.
 
     Args:
         counts: Private counts.
@@ -154,8 +165,8 @@ def clipped_mass_sum(
     )
 
 
-# These functions travel to the users, who may be on other machines. They are plain functions, so that they are
-# pickled by name.
+# These two functions run where the users' rows are, which may be on other machines. They are plain
+# functions, so that they can be pickled.
 def _clipped_sum_of_rows(rows: UserRows, coordinates: Coordinates, clip_norm: float) -> Integers:
     return _clipped_sum(
         rows.starts, rows.ngrams, rows.counts, 1 / coordinates.shape, coordinates.words, clip_norm
@@ -182,7 +193,7 @@ def _clipped_mass_of_rows(
 def _clipped_sum(
     starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float
 ) -> Integers:
-    """Return Σ z over users; `weights` are 1/shape. Two passes over each user, which allocate nothing."""
+    """Return Σ z over users; `weights` are 1/shape."""
     total = np.zeros(weights.size, np.int64)
     word_counts = np.zeros(weights.size, np.int64)
     touched = np.empty(longest_row(starts) * words.shape[1], np.int64)
@@ -190,7 +201,7 @@ def _clipped_sum(
         first = starts[user]
         last = starts[user + 1]
         distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
-        squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
+        squares = _sum_squares(ngrams, counts, first, last, weights) + _sum_squares_of_words(
             word_counts, touched, distinct, weights
         )
         scale = UNITS / max(math.sqrt(squares), clip_norm)
@@ -233,7 +244,7 @@ def _clipped_mass_sum(
     clipped_words: Ids,
     clipped_norm: float,
 ) -> Integers:
-    """Return Σ z over users of the words that clipping removes; users within the clip norm contribute nothing."""
+    """Return Σ z over users of the words that clipping removes, from users above the clip norm."""
     total = np.zeros(clipped_weights.size, np.int64)
     word_counts = np.zeros(clipped_weights.size, np.int64)
     norm_word_counts = np.zeros(weights.size, np.int64)
@@ -246,7 +257,7 @@ def _clipped_mass_sum(
             continue
         removed = 1 - clip_norm / norm
         distinct = _count_words(ngrams, counts, first, last, clipped_words, word_counts, touched)
-        squares = _squares_of_words(word_counts, touched, distinct, clipped_weights)
+        squares = _sum_squares_of_words(word_counts, touched, distinct, clipped_weights)
         scale = UNITS * removed / max(removed * math.sqrt(squares), clipped_norm)
         length = np.int64(0)
         for at in range(distinct):
@@ -279,7 +290,7 @@ def _correct_rounding(
     scale: float,
     total: Integers,
 ) -> None:
-    """Replace one user's contribution to `total`, whose Σ z² rounding pushed over B², by one that is within it."""
+    """Correct one user's contribution to `total`, whose Σ z² rounding pushed over B²."""
     places = np.concatenate((ngrams.astype(np.int64), touched))
     values = np.concatenate((counts.astype(np.int64), word_counts[touched]))
     units = (values * weights[places] * scale).astype(np.int64)
@@ -294,8 +305,8 @@ def _correct_rounding(
 def enforce_norm_bound(units: Integers) -> None:
     """Lower the largest entries one by one until Σ units² ≤ B², in integers.
 
-    Formal guarantee: afterwards the L2 norm of `units` is at most B = UNITS. Floating-point rounding can only have
-    pushed it a little over, so that few entries change.
+    Formal guarantee: afterwards the L2 norm of `units` is at most B = UNITS. Floating-point
+    rounding can only have pushed it a little over, so that few entries change.
     """
     length = np.int64(0)
     for unit in units:
@@ -319,7 +330,7 @@ def user_norm(
 ) -> float:
     """Return ‖counts/shape‖₂ of a user, words included; `word_counts` is zeros before and after."""
     distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
-    squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
+    squares = _sum_squares(ngrams, counts, first, last, weights) + _sum_squares_of_words(
         word_counts, touched, distinct, weights
     )
     for at in range(distinct):
@@ -337,9 +348,10 @@ def _count_words(
     word_counts: Integers,
     touched: Integers,
 ) -> int:
-    """Count a user's words in `word_counts`, which is zeros before, list them in `touched`, return their number.
+    """Count a user's words in `word_counts`, list them in `touched`, and return their number.
 
-    A user's n-grams are ascending, so the words come in the same order wherever the user's rows came from.
+    `word_counts` must be zeros before. A user's n-grams are ascending, so the words come in the
+    same order wherever the user's rows came from.
     """
     size = 0
     order = words.shape[1]
@@ -356,16 +368,19 @@ def _count_words(
 
 
 @inlined
-def _squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -> float:
-    """Return Σ (count·weight)² of a user's n-grams. Two sums, which do not wait for one another."""
+def _sum_squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -> float:
+    """Return Σ (count·weight)² of a user's n-grams.
+
+    It adds up two sums, so that one addition need not wait for the other.
+    """
     even = odd = 0.0
     for at in range(first, last - 1, 2):
-        one = np.uint64(at)
-        two = np.uint64(at + 1)
-        value = counts[one] * weights[np.uint64(ngrams[one])]
-        other = counts[two] * weights[np.uint64(ngrams[two])]
-        even += value * value
-        odd += other * other
+        first_at = np.uint64(at)
+        second_at = np.uint64(at + 1)
+        first_value = counts[first_at] * weights[np.uint64(ngrams[first_at])]
+        second_value = counts[second_at] * weights[np.uint64(ngrams[second_at])]
+        even += first_value * first_value
+        odd += second_value * second_value
     if (last - first) % 2:
         value = counts[last - 1] * weights[ngrams[last - 1]]
         even += value * value
@@ -373,7 +388,7 @@ def _squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -
 
 
 @inlined
-def _squares_of_words(
+def _sum_squares_of_words(
     word_counts: Integers, touched: Integers, distinct: int, weights: Floats
 ) -> float:
     squares = 0.0
@@ -383,14 +398,17 @@ def _squares_of_words(
     return squares
 
 
-# --- Clipping of counts: C of each n-gram and W in all (Algorithm 1, lines 1–3; §4.3 of the paper) ---
+# --- Clipping of counts: C of each n-gram and W in all (Algorithm 1, lines 1–3; §4.3) ---
 
-MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
-Csr = tuple[Integers, Ids, Ids]
+MAX_TOTAL = 1_000_000  # the largest W: drawing W occurrences takes memory for W numbers
+Csr = tuple[Integers, Ids, Ids]  # where the rows of users start, their n-grams, and their counts
 
 
 class Clipped(AggregateCounts):
-    """Counts of which no entry exceeds `max_count` (C) and no row sum `max_total` (W). Only `clip` makes them."""
+    """Counts of which no entry exceeds `max_count` (C) and no row sum `max_total` (W).
+
+    Only `clip` makes them.
+    """
 
     max_count: int
     max_total: int
@@ -411,16 +429,16 @@ class ClippedCounts(Clipped):
     max_total: int
 
     def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
-        """Block by block on all cores."""
+        """Merge the answers of blocks of users, computed on all cores."""
         merged: Array = merge.reduce(self.blocks(measure))
         return merged
 
     def blocks(self, measure: Callable[[UserRows], Array]) -> list[Array]:
-        """The answers of runs of users, in order."""
+        """Return the answers of blocks of users, in order."""
         return map_user_blocks(UserRows(self.starts, self.ngrams, self.counts), measure)
 
     def select(self, users: Bools) -> "ClippedCounts":
-        """The chosen users' rows."""
+        """Return the rows of some users."""
         sizes = np.diff(self.starts)
         rows = np.repeat(users, sizes)
         starts = np.concatenate([[0], np.cumsum(sizes[users])])
@@ -430,7 +448,7 @@ class ClippedCounts(Clipped):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LazyClippedCounts(Clipped):
-    """Counts that are elsewhere: every user is clipped anew, and the same way, each time that all are asked."""
+    """Clipped counts of rows that are elsewhere: each query clips every user anew, the same way."""
 
     counts: PrivateCounts
     vocabulary_size: int
@@ -439,7 +457,7 @@ class LazyClippedCounts(Clipped):
     key: int
 
     def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
-        """Ask clipped users."""
+        """Clip every user where their rows are, and merge the answers."""
         clipped_first = partial(_measure_clipped, measure, self.max_count, self.max_total, self.key)
         return self.counts.aggregate(clipped_first, merge)
 
@@ -454,30 +472,30 @@ def _measure_clipped(
 
 
 def user_keys(counts: UserCounts, *, key: int) -> Hashes:
-    """A number for each user that depends on the user's id and the run's key, and on nobody else."""
+    """Return a number for each user, which depends on the user's id and the run's key alone."""
     return id_keys(counts.users, key=key)
 
 
 def id_keys(users: pa.LargeBinaryArray, *, key: int) -> Hashes:
-    """A number for each of these ids."""
+    """Return a number for each of these ids, which depends on the id and the key alone."""
     return mix_all(hash_rows(*buffers(users)), np.uint64(key))
 
 
 @kernel
 def mix_all(values: Hashes, key: np.uint64) -> Hashes:
-    """Keyed hash of 64-bit numbers."""
+    """Replace 64-bit numbers by keyed hashes of them, in place, and return them."""
     for at in range(values.size):
         values[at] = mix(mix(values[at] ^ key) + key)
     return values
 
 
 def check_max_count(value: int) -> int:
-    """C, if it is one."""
+    """Return C unchanged, if it is a whole number from 1 to `MAX_COUNT`."""
     return check_int("max_count", value, 1, MAX_COUNT, "C, the most of one n-gram from a user,")
 
 
 def check_max_total(value: int) -> int:
-    """W, if it is one."""
+    """Return W unchanged, if it is a whole number from 1 to `MAX_TOTAL`."""
     return check_int("max_total", value, 1, MAX_TOTAL, "W, the most occurrences from a user,")
 
 
@@ -492,7 +510,16 @@ def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: i
 
 
 def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: int) -> Clipped:
-    """Entries to C, then rows to W by drawing W of a user's occurrences without replacement."""
+    """Clip every user's counts: entries to C, then rows to W.
+
+    Of a row that is above W, W occurrences are drawn without replacement.
+
+    Args:
+        counts: Private counts.
+        max_count: C, the largest count of one n-gram; None for no limit.
+        max_total: W, the largest number of occurrences.
+        key: Seeds the drawing.
+    """
     largest = MAX_COUNT if max_count is None else check_max_count(max_count)
     max_total = check_max_total(max_total)
     if not isinstance(counts, UserCounts):
@@ -531,7 +558,7 @@ def _clip(
 
 @kernel
 def _subsample(row: Integers, size: int, key: np.uint64) -> Integers:
-    """`size` of the row's occurrences, each set of them as likely as any other (Floyd's algorithm)."""
+    """Draw `size` of the row's occurrences, every set equally likely (Floyd's algorithm)."""
     total = row.sum()
     chosen = {np.int64(-1)}  # Numba can't type an empty set
     state = key
@@ -541,11 +568,12 @@ def _subsample(row: Integers, size: int, key: np.uint64) -> Integers:
         chosen.add(np.int64(last) if place in chosen else place)
     places = np.array(list(chosen))
     places.sort()
-    kept = np.zeros_like(row)
-    entry, end = 0, row[0]
+    sample = np.zeros_like(row)
+    entry = 0
+    end = row[0]
     for place in places[1:]:
         while place >= end:
             entry += 1
             end += row[entry]
-        kept[entry] += 1
-    return kept
+        sample[entry] += 1
+    return sample

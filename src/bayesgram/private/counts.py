@@ -181,15 +181,30 @@ def split_users(starts: Integers, blocks: int) -> list[tuple[int, int]]:
 class UserCounts(PrivateCounts):
     """Counts of users in memory, as a sparse matrix in CSR form.
 
-    Row u holds `ngrams[starts[u] : starts[u + 1]]`, ascending, with `counts` ≥ 1.
+    Row u holds `ngrams[starts[u] : starts[u + 1]]`, ascending, with `counts` ≥ 1. Nothing of them
+    is shown, not even the number of users.
+
+    Attributes:
+        users: The ids, which are distinct.
+        starts: Where the row of each user begins, and where the last one ends.
+        ngrams: The n-grams of all users, by their row in the vocabulary.
+        counts: How often the user wrote each.
+        vocabulary_size: The number of n-grams of the vocabulary.
+        vocabulary_fingerprint: Which vocabulary it is; None for counts made elsewhere.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> bg.count(pa.table({"user": ["ann"], "text": ["a b"]}), vocabulary)
+        UserCounts(private, over 3 n-grams)
     """
 
-    users: pa.LargeBinaryArray  # ids, distinct
+    users: pa.LargeBinaryArray
     starts: Integers
     ngrams: Ids
     counts: Ids
     vocabulary_size: int
-    vocabulary_fingerprint: str | None  # None for counts made elsewhere that don't name one
+    vocabulary_fingerprint: str | None
 
     def __post_init__(self) -> None:
         """Check that a user has one row, and each n-gram once in it.
@@ -225,9 +240,20 @@ class SegmentedCounts:
 
     N-gram i in segment s is column s·V + i of `flat`. These are no `PrivateCounts`: only a
     mechanism that knows of segments takes them.
+
+    Attributes:
+        flat: Counts over segments × n-grams.
+        segments: The segments, which are public.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> texts = pa.table({"user": ["ann"], "text": ["a b"], "country": ["de"]})
+        >>> bg.count(texts, vocabulary, by="country", segments=["de", "fr"])
+        SegmentedCounts(private, over 2 segments and 3 n-grams)
     """
 
-    flat: PrivateCounts  # over segments × n-grams
+    flat: PrivateCounts
     segments: Segments
 
     def __repr__(self) -> str:
@@ -337,6 +363,16 @@ def count(
 
     Returns:
         The counts; by segment, if `by` is given.
+
+    Raises:
+        UsageError: If an argument, or a row, can't be used. The message has the place of a row, and
+            nothing of its content.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> bg.count(pa.table({"user": ["ann"], "text": ["a b"]}), vocabulary)
+        UserCounts(private, over 3 n-grams)
     """
     segment_list = parse_segments(by, segments, other=other)
     check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Ids
 from bayesgram.cores import read_ahead
-from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
+from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable_error
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.io.records import as_bytes
@@ -87,6 +87,16 @@ def save_counts(
         vocabulary: The vocabulary that they were counted with.
         path: Where the folder is made.
         force: Whether a counts folder that exists there is replaced.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> from tempfile import TemporaryDirectory
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> counts = bg.count(pa.table({"user": ["ann"], "text": ["a b"]}), vocabulary)
+        >>> with TemporaryDirectory() as folder:
+        ...     bg.save_counts(counts, vocabulary, Path(folder) / "counts")
+        ...     bg.load_counts(Path(folder) / "counts")
+        UserCounts(private, over 3 n-grams)
     """
     if isinstance(counts, SegmentedCounts):
         segments: Segments | None = counts.segments
@@ -179,6 +189,16 @@ def load_counts(
     Args:
         path: The folder or file.
         vocabulary_size: How many n-grams the vocabulary has. A folder knows its own.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> from tempfile import TemporaryDirectory
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> counts = bg.count(pa.table({"user": ["ann"], "text": ["a b"]}), vocabulary)
+        >>> with TemporaryDirectory() as folder:
+        ...     bg.save_counts(counts, vocabulary, Path(folder) / "counts")
+        ...     bg.load_counts(Path(folder) / "counts")
+        UserCounts(private, over 3 n-grams)
     """
     segments = read_segments(path)
     if segments is None:
@@ -264,14 +284,14 @@ class CountsLocation:
         Raises:
             BayesgramError: If a row can't be right, or the files have more or fewer rows.
         """
-        left = rows
+        remaining = rows
         for file in self.files:
             for first_row, batch in _read_file(file):
-                left -= len(batch)
-                if left < 0:
+                remaining -= len(batch)
+                if remaining < 0:
                     raise _damaged_error(file)
                 yield _check_batch(file, first_row, batch, self.vocabulary_size)
-        if left:
+        if remaining:
             raise _damaged_error(self.path)
 
 
@@ -309,7 +329,13 @@ def locate_counts(path: str | Path, vocabulary_size: int | None = None) -> Count
 def locate_segmented_counts(
     path: str | Path, segments: Segments, vocabulary_size: int | None = None
 ) -> CountsLocation:
-    """Return where counts by segment are, as counts over segments × n-grams."""
+    """Return where counts by segment are, as counts over segments × n-grams.
+
+    Args:
+        path: A counts folder.
+        segments: Its segments.
+        vocabulary_size: How many n-grams the vocabulary has. A folder knows its own.
+    """
     location = _locate(path, vocabulary_size)
     return replace(location, vocabulary_size=location.vocabulary_size * len(segments))
 
@@ -346,7 +372,7 @@ def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
             f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`."
         ) from None
     except OSError as error:
-        raise unreadable(folder / META_FILE, error) from None
+        raise unreadable_error(folder / META_FILE, error) from None
     except UsageError:
         raise
     except (KeyError, TypeError, ValueError):
@@ -383,7 +409,7 @@ def _count_rows(file: Path) -> int:
             names = schema.names
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise unreadable(file, error) from None
+            raise unreadable_error(file, error) from None
         raise _not_parquet_error(file) from None
     missing = [name for name in COLUMNS if name not in names]
     if missing:
@@ -435,7 +461,7 @@ def _read_file(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     try:
         yield from _read_file_unchecked(file)
     except OSError as error:
-        failure = _damaged_error(file) if error.errno is None else unreadable(file, error)
+        failure = _damaged_error(file) if error.errno is None else unreadable_error(file, error)
     except (pa.ArrowException, ValueError):
         failure = _damaged_error(file)
     else:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, parallel_imap, read_ahead
-from bayesgram.errors import BayesgramError, unreadable
+from bayesgram.errors import BayesgramError, unreadable_error
 from bayesgram.kernels import kernel
 from bayesgram.private.counts import (
     NO_USERS,
@@ -116,6 +116,20 @@ def open_counts(path: str | Path, *, vocabulary_size: int | None = None) -> Priv
     Args:
         path: A counts folder, or a Parquet file of counts.
         vocabulary_size: How many n-grams the vocabulary has. A folder knows its own.
+
+    Raises:
+        BayesgramError: If the counts are damaged.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> import pyarrow as pa
+        >>> from tempfile import TemporaryDirectory
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> counts = bg.count(pa.table({"user": ["ann"], "text": ["a b"]}), vocabulary)
+        >>> with TemporaryDirectory() as folder:
+        ...     bg.save_counts(counts, vocabulary, Path(folder) / "counts")
+        ...     bg.release(bg.open_counts(Path(folder) / "counts"), vocabulary, epsilon=1, seed=1)
+        Release(3 n-grams of order 1, ε = 1, δ = 1e-07 (NONE))
     """
     return _open_location(locate_counts(path, vocabulary_size))
 
@@ -158,7 +172,7 @@ def _read_stamp(file: Path) -> FileStamp:
     try:
         status = file.stat()
     except OSError as error:
-        raise unreadable(file, error) from None
+        raise unreadable_error(file, error) from None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 

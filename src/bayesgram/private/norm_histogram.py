@@ -1,10 +1,12 @@
 """The norm histogram: how much users write, like which source, and with which first words.
 
 It is the first, small query of `posterior`.
-In:  counts per user, users × 𝒱.   Out: an exact integer sum over users, by public bins of their norm.
 
-What a user contributes is a function of that user alone, and of bounded norm. The bins are public; this module does not
-choose them, and adds no noise.
+In:  counts per user, users × 𝒱.
+Out: an exact integer sum over users, by public bins of their norm.
+
+What a user contributes is a function of that user alone, and of bounded norm. The bins are public;
+this module does not choose them, and adds no noise.
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,8 @@ class HistogramSpec:
     Attributes:
         edges: Edges of the bins of norms.
         largest: For each bin, the largest number of n-grams that counts of one user.
-        sources: For each n-gram, the public source that it is most frequent in; −1 if it does not count as text.
+        sources: For each n-gram, the public source that it is most frequent in; −1 if it does not
+            count as text.
         source_count: Number of sources; 0 if they are not asked about.
         groups: For each bin, the group of bins by which first words are asked about.
         first_words: For each n-gram that counts, the class of its first word.
@@ -57,7 +60,8 @@ class HistogramSpec:
         """Split a noisy sum into its four parts, each in units of users.
 
         Returns:
-            Users by bin; totals by bin, over `largest`; users by source; shares of first words, groups × classes.
+            Users by bin; totals by bin, over `largest`; users by source; shares of first words,
+            groups × classes.
         """
         units = np.repeat((USER_UNITS, TOTAL_UNITS, SOURCE_UNITS, FIRST_WORD_UNITS), self.sizes)
         users, totals, sources, first_words = np.split(noisy / units, np.cumsum(self.sizes)[:-1])
@@ -67,13 +71,20 @@ class HistogramSpec:
 def norm_histogram_sum(
     counts: PrivateCounts, coordinates: Coordinates, spec: HistogramSpec
 ) -> Integers:
-    """Return the histogram of users by their norm ‖counts/shape‖₂: their number, totals, sources and first words.
+    """Return the histogram of users by their norm ‖counts/shape‖₂.
 
-    A user is in one bin. They contribute USER_UNITS there, and TOTAL_UNITS times the number of their n-grams that count
-    over the bin's largest, or all of TOTAL_UNITS beyond it. SOURCE_UNITS are shared out among the sources of these
-    n-grams, and FIRST_WORD_UNITS among their first words, in the group of that bin alone.
+    A user is in one bin. They contribute USER_UNITS there, and TOTAL_UNITS times the number of
+    their n-grams that count, over the bin's largest; all of TOTAL_UNITS beyond it. SOURCE_UNITS are
+    shared out among the sources of these n-grams, and FIRST_WORD_UNITS among their first words, in
+    the group of that bin alone.
 
-    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
+    in integers.
+
+    Args:
+        counts: Private counts.
+        coordinates: The vector whose norm is taken.
+        spec: The bins, sources and classes of first words. Public.
     """
     measure = partial(_norm_histogram_of_rows, coordinates=coordinates, spec=spec)
     return counts.cached_sum(
@@ -81,7 +92,8 @@ def norm_histogram_sum(
     )
 
 
-# Travels to the users, who may be on other machines: a plain function, so that it is pickled by name.
+# Runs where the users' rows are, which may be on other machines: a plain function, so that it can
+# be pickled.
 def _norm_histogram_of_rows(
     rows: UserRows, coordinates: Coordinates, spec: HistogramSpec
 ) -> Integers:

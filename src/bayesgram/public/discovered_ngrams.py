@@ -52,6 +52,14 @@ class Discovery(Tabular):
         noise_std: σ, the standard deviation of the noise of every weight.
         card: Who is protected, and by how much.
         vocabulary: The n-grams of public text and these.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> public = pa.table({"text": ["the red fish", "the blue fish"]})
+        >>> vocabulary = bg.Vocabulary.from_public(public, order=[1, 2], size=10)
+        >>> private = pa.table({"user": [str(i) for i in range(300)], "text": ["skibidi"] * 300})
+        >>> bg.discover(private, vocabulary, epsilon=1, open=True, seed=1)
+        Discovery(1 n-grams, ε = 1, δ = 1e-07 (NONE))
     """
 
     ngrams: pa.LargeStringArray
@@ -129,7 +137,12 @@ class Discovery(Tabular):
 
     @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the folder of the discovery."""
+        """Write the folder of the discovery, completely or not at all.
+
+        Args:
+            path: The folder.
+            force: Whether a discovery that is there may be replaced.
+        """
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             table = self.to_arrow().replace_schema_metadata(self.vocabulary.provenance.metadata)
             pq.write_table(table, folder / DISCOVERY_FILE, compression="zstd")
@@ -153,7 +166,12 @@ class Discovery(Tabular):
     @classmethod
     @check_arguments
     def load(cls, path: str | Path) -> "Discovery":
-        """Read the folder of a discovery."""
+        """Read the folder of a discovery.
+
+        Raises:
+            UsageError: If there is no discovery at `path`, or one of another format.
+            BayesgramError: If it is damaged.
+        """
         folder = Path(path)
         if not folder.exists():
             raise UsageError(f"{path}: no such folder; give one that `bayesgram discover` made.")

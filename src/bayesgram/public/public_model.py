@@ -214,7 +214,7 @@ class PublicModel:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """How text is cut."""
+        """The tokenizer of all models."""
         return next(iter(self.models.values())).tokenizer
 
     @property
@@ -299,7 +299,7 @@ class PublicModel:
 
 
 def is_public_model(path: Path) -> bool:
-    """Whether a folder says that it is a public model."""
+    """Return whether a folder says that it is a public model."""
     return (path / PUBLIC_MODEL).is_file()
 
 

@@ -195,7 +195,17 @@ class Vocabulary(Tabular):
         made_from: tuple[Ingredient, ...] = (),
         row_hashes: RowSample | Path | None = None,
     ) -> "Vocabulary":
-        """Make a vocabulary from the counts of each source; `counts` is their mixture."""
+        """Make a vocabulary from the counts of each source; `counts` is their mixture.
+
+        Args:
+            ngrams: The n-grams, short ones first.
+            sources: The counts of each public source.
+            order: The highest order.
+            tokenizer: How text is cut.
+            origins: Which n-grams were discovered; None if all are public.
+            made_from: The releases and models that it was made from.
+            row_hashes: Hashes of the public rows, or where they are.
+        """
         return cls(
             ngrams,
             _mix_sources(ngrams, sources),
@@ -473,7 +483,13 @@ class Vocabulary(Tabular):
     def from_list_and_sources(
         cls, ngrams: pa.LargeStringArray, sources: Mapping[str, OpenSource], tokenizer: Tokenizer
     ) -> "Vocabulary":
-        """Make a vocabulary of checked n-grams, counted in sources that are open."""
+        """Make a vocabulary of a list of n-grams, counted in open sources.
+
+        Args:
+            ngrams: The n-grams, which were checked.
+            sources: The public sources by name.
+            tokenizer: How text is cut.
+        """
         matcher = NgramMatcher(ngrams, tokenizer)
         rows = _new_row_sample(sources, tokenizer)
         counts = np.stack(
@@ -497,6 +513,13 @@ class Vocabulary(Tabular):
         Of n-grams with equal counts, those whose tokens come first in byte order are chosen.
         N-grams beyond `memory` bytes are spilled to disk; the result stays exact. Distinct tokens
         stay in memory.
+
+        Args:
+            records: Public text.
+            order: One order, or several.
+            size: How many n-grams of each order; one number, or one for each order.
+            tokenizer: How text is cut.
+            memory: The bytes beyond which n-grams are spilled to disk.
         """
         return cls.from_sources(
             {"": records}, order=order, size=size, tokenizer=tokenizer, memory=memory
@@ -612,7 +635,7 @@ class Vocabulary(Tabular):
                 yield
 
     def write(self, file: Path) -> None:
-        """Write a new file."""
+        """Write the vocabulary to a file that does not exist."""
         metadata = {
             "bayesgram.format": str(FORMAT),
             "bayesgram.tokenizer": self.tokenizer.name,
@@ -905,9 +928,9 @@ def count_listed_ngrams(
 def lookup_counts(ngrams: pa.LargeStringArray, source: CountedNgrams) -> Integers:
     """Return the counts that another list has of these n-grams."""
     rows = pc.index_in(source.ngrams, ngrams)  # of equal n-grams, the first
-    known = np.flatnonzero(pc.is_valid(rows).to_numpy(zero_copy_only=False))
+    matches = np.flatnonzero(pc.is_valid(rows).to_numpy(zero_copy_only=False))
     counts = np.zeros(len(ngrams), np.int64)
-    counts[rows.take(pa.array(known)).to_numpy()] = source.counts[known]
+    counts[rows.take(pa.array(matches)).to_numpy()] = source.counts[matches]
     return counts
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Integers
 from bayesgram.choices import TokenizerKind
-from bayesgram.errors import Argument, UsageError, unreadable
+from bayesgram.errors import Argument, UsageError, unreadable_error
 from bayesgram.io.formats import check_format, read_parquet_table
 from bayesgram.public.mixture import check_source_names
 from bayesgram.text.ngrams import END, START, check_order, ngram_orders
@@ -63,7 +63,7 @@ def read_table(path: Path) -> pa.Table:
         raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise unreadable(path, error) from None
+            raise unreadable_error(path, error) from None
         _refuse_repeats(path)
         raise UsageError(
             f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`."

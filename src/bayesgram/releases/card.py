@@ -125,9 +125,8 @@ class Card:
         made from.
         """
         mechanism_label = Guarantee.NONE if self.seeded else self.guarantee
-        label = weakest_label(
-            mechanism_label, [ingredient.label for ingredient in self.ingredients]
-        )
+        labels = [ingredient.label for ingredient in self.ingredients]
+        label = weakest_label(mechanism_label, labels)
         if label is self.guarantee:
             return
         why = SEEDED if label is mechanism_label else unproved_sentence(self.ingredients)
@@ -390,7 +389,7 @@ class Card:
         return f"Card({self.mechanism}, {self.claim})"
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """Show the facts of the card in a notebook."""
         return html(repr(self), self.summary_lines)
 
     def to_json(self) -> dict[str, Any]:

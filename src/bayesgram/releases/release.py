@@ -193,7 +193,7 @@ class Release(Tabular):
 
     @property
     def card_details(self) -> dict[str, Any]:
-        """The file, its rows and their hash, for the card: so a file of another release is noticed."""
+        """The file, its rows and their hash, for the card: another release's file is noticed."""
         data, offsets = buffers(self.ngrams.cast(pa.large_binary()))
         digest = hashlib.sha256((offsets - offsets[0]).astype("<i8").tobytes())
         digest.update(data[offsets[0] : offsets[-1]].tobytes())

@@ -158,7 +158,11 @@ class SegmentedRelease(Mapping[str, Release]):
 
     @classmethod
     def load(cls, path: str | Path) -> "SegmentedRelease":
-        """Read all folders."""
+        """Read a folder of releases by segment.
+
+        Raises:
+            UsageError: If there is none, or its releases do not belong together.
+        """
         segments = read_segments(path)
         releases = {name: load_segment(path, segments, name) for name in (ALL, *segments.all_names)}
         for name, release in releases.items():

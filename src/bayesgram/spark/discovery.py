@@ -94,7 +94,7 @@ class SparkPrivateText:
         self,
         public: PublicTextModel,  # noqa: ARG002
         orders: Sequence[int],  # noqa: ARG002
-        most: int,  # noqa: ARG002
+        max_candidates: int,  # noqa: ARG002
     ) -> AbstractContextManager[CandidateLists]:
         """Refuse several rounds, which a cluster does not run."""
         raise _one_round_error()

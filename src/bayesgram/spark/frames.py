@@ -149,9 +149,9 @@ def open_sources(
 ) -> dict[str, Sequence[TextFrame] | CountedNgrams]:
     """Open public sources: text in files, or n-grams of a model, a release or a vocabulary."""
     return {
-        name: open_counted_ngrams(given, tokenizer, columns.text)
-        or text_from_inputs(spark, given, columns)
-        for name, given in inputs.items()
+        name: open_counted_ngrams(source, tokenizer, columns.text)
+        or text_from_inputs(spark, source, columns)
+        for name, source in inputs.items()
     }
 
 

@@ -451,14 +451,14 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return combined
 
 
-def _find_first_rows(users: pa.LargeBinaryArray, what: str, mend: str, *, after: bytes) -> Integers:
+def _find_first_rows(users: pa.LargeBinaryArray, name: str, mend: str, *, after: bytes) -> Integers:
     """Return where each user's rows begin.
 
     That nobody comes twice is checked, since every bound on what one user adds rests on it.
 
     Args:
         users: The user of each row.
-        what: What the rows are, for the message.
+        name: What the rows are, for the message.
         mend: What to do, for the message.
         after: The last user of the block before.
     """
@@ -467,7 +467,7 @@ def _find_first_rows(users: pa.LargeBinaryArray, what: str, mend: str, *, after:
     names = users.take(pa.array(firsts))
     is_ascending = pc.all(pc.greater(names[1:], names[:-1]), min_count=0).as_py()
     if not is_ascending or names[0].as_py() <= after:
-        raise BayesgramError(f"{what}: the rows of a user are not together; {mend}.")
+        raise BayesgramError(f"{name}: the rows of a user are not together; {mend}.")
     return firsts
 
 

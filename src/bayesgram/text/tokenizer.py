@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Bytes, Ids, Integers
 from bayesgram.choices import FILE_PREFIX, NAMED_TOKENIZERS, TokenizerKind
-from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
+from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable_error
 from bayesgram.text.scanners import (
     LINE_BREAKS,
     TokenArrays,
@@ -374,7 +374,7 @@ def read_definition(path: str | Path) -> tuple[str, str]:
             "tokenizer", f"file:{path}", "no such file; give the path of a tokenizer.json."
         ) from None
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
     try:
         definition = content.decode()
         WordPieces(definition)
