@@ -78,8 +78,8 @@ from bayesgram.text.ngrams import END, START, ngram_orders
 
 WeightedNgrams = tuple[pa.LargeStringArray, Floats]  # n-grams and their noisy weights
 
-# How often people are asked in one budget. benchmarks/discovery.py compares it with one round; other
-# numbers were not measured.
+# How often people are asked in one budget. benchmarks/discovery.py compares it with one round;
+# other numbers were not measured.
 DEFAULT_ROUNDS = 10
 
 # The largest values that the settings may have; larger ones are typing errors.

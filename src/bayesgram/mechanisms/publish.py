@@ -153,8 +153,8 @@ def release(
     options = PublishOptions(seed, ledger, output, force, on_reserved)
     if isinstance(counts, SegmentedCounts):
         by_segment = mechanism.by_segment(counts.segments, on_progress)
-        return _release(by_segment, counts, vocabulary, budget, statements, options)
-    return _release(mechanism, counts, vocabulary, budget, statements, options)
+        return _check_and_publish(by_segment, counts, vocabulary, budget, statements, options)
+    return _check_and_publish(mechanism, counts, vocabulary, budget, statements, options)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class PublishOptions:
     on_reserved: Callable[[int], None] | None = None
 
 
-def _release(
+def _check_and_publish(
     mechanism: Mechanism[Data, Result],
     data: Data,
     vocabulary: Vocabulary,

@@ -265,10 +265,10 @@ def _gather(
         order = orders[index]
         for end in range(first + order - 1, last):
             log_weight = log_weights[index, end]
-            if log_weight == -np.inf or _level(log_weight) < lightest >> np.uint64(32):
+            if log_weight == -np.inf or _sortable_weight(log_weight) < lightest >> np.uint64(32):
                 continue
             window_hash = _hash_window(tokens, end, order, hashes)
-            key = _level(log_weight) << np.uint64(32) | window_hash >> np.uint64(32)
+            key = _sortable_weight(log_weight) << np.uint64(32) | window_hash >> np.uint64(32)
             slot = _find_slot(window_hash, index, end, order, tokens, table, places)
             if key < lightest or table[slot]:
                 continue
@@ -374,7 +374,7 @@ def _is_same_window(place: int, index: int, end: int, order: int, tokens: Ids) -
 
 
 @inlined
-def _level(log_weight: float) -> np.uint64:
+def _sortable_weight(log_weight: float) -> np.uint64:
     """Return a log weight from −512 to 511 as 32 bits that sort alike, to 2⁻²²."""
     return np.uint64(min(max((log_weight + 512.0) * 4194304.0, 0.0), 4294967295.0))
 
@@ -670,9 +670,9 @@ class CandidateRounds:
         keys = (candidates for _, candidates in self._users)
         pair_weights = partitioned_lookup(keys, edges, open_block, lists.scratch)
         for (sizes, candidates), chunk_weights in zip(self._users, pair_weights, strict=True):
-            left_sizes, left, left_weights = remove_dropped(sizes, candidates, chunk_weights)
-            remaining.add([left_sizes, left])
-            yield left, round_units(left_sizes, left_weights)
+            kept_sizes, kept, kept_weights = remove_dropped(sizes, candidates, chunk_weights)
+            remaining.add([kept_sizes, kept])
+            yield kept, round_units(kept_sizes, kept_weights)
         if self._rounds_begun > 1:  # the first are those of the lists, which others may use
             self._users.remove()
         self._users = remaining

@@ -183,9 +183,9 @@ def number_users(
         owners: Encodes users and segments as one number, if there are segments.
     """
     for batch in records:
-        known = len(names)
+        first_new = len(names)
         users = names.add(*buffers(batch.user))
-        hashes.append(names.hashes(known))
+        hashes.append(names.hashes(first_new))
         yield batch.text, users if owners is None else owners.encode(users, batch)
 
 
@@ -194,8 +194,8 @@ def merge_hashes(hashes: list[Hashes]) -> Hashes:
 
     Another thread may append more meanwhile; those stay in the list.
     """
-    known = hashes.copy()
-    hashes[: len(known)] = [np.concatenate(known)]
+    so_far = hashes.copy()
+    hashes[: len(so_far)] = [np.concatenate(so_far)]
     return hashes[0]
 
 

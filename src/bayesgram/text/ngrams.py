@@ -180,7 +180,7 @@ class NgramCounter:
             and not self._streams.on_disk
             and all(map(self._is_repetitive, self._orders))
         ):
-            self._counted = {order: self._table(order) for order in self._orders}
+            self._counted = {order: self._new_table(order) for order in self._orders}
         if not self._counted:
             self._streams.to_disk()
             return
@@ -198,7 +198,7 @@ class NgramCounter:
         """
         if self._is_asked_again:
             return False
-        table = self._table(order)
+        table = self._new_table(order)
         first = next(iter(self._streams))
         table.add(first, CountMinSketch.unbounded())
         return len(table) * REPEATS < sum(stream.size for stream in first)
@@ -278,7 +278,7 @@ class NgramCounter:
         if self._counted:
             table = self._counted[order]
         else:
-            table = self._table(order)
+            table = self._new_table(order)
             for streams in self._streams:
                 table = self._add_to_table(
                     table, streams, bounds or CountMinSketch.unbounded(), at_least
@@ -289,12 +289,12 @@ class NgramCounter:
             return
         spill(table, spilled)
         for bucket in range(BUCKETS):
-            table = self._table(order)
+            table = self._new_table(order)
             for rows, counts in spilled.drain(bucket):
                 table.merge(rows, counts)
             yield table
 
-    def _table(self, order: int) -> WindowTable:
+    def _new_table(self, order: int) -> WindowTable:
         return WindowTable(order, tokens=len(self.tokens), cores=self._cores)
 
     def _add_to_table(
