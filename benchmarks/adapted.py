@@ -1,6 +1,6 @@
 """The adapted transformer on many posts.
 
-What `bayesgram.adapt` gives, computed row by row instead of word by word.
+What `bayesgram.lm.adapt` gives, computed row by row instead of word by word.
 
     python benchmarks/adapted.py PUBLIC.PT --vocab vocab.parquet --posts posts.parquet --release out-0.2 out-1 \
         --model model-0.2 model-1 [--public-model model] [--weights 0.85,0.3] [--held-out 9000] [--suggestions 2000]
@@ -11,7 +11,7 @@ model`, one for each release. The posts are those that `dp_sgd.py` holds out. Pr
 transformer and every adaptation the perplexity of words and sentence ends, and how often the next
 word was the first suggestion, and one of three. A transformer reads a row of text at once, and an
 n-gram model fills a row of probabilities in one kernel, so this is many times faster than
-`dp_sgd.py adapt`; --check runs `bayesgram.adapt` itself on the first posts and ends if it says
+`dp_sgd.py adapt`; --check runs `bayesgram.lm.adapt` itself on the first posts and ends if it says
 otherwise. Sentences of more than 128 words begin afresh there. Needs torch; no GPU.
 """
 
@@ -50,7 +50,7 @@ class Tables:
     suffix: Array
 
     @classmethod
-    def of(cls, model: bg.LanguageModel, words: list[str]) -> "Tables":
+    def of(cls, model: bg.lm.LanguageModel, words: list[str]) -> "Tables":
         """The model has all of the transformer's words."""
         trie, numbers = model.trie, {word: number for number, word in enumerate(words)}
         own = np.array([numbers.get(word.decode(), -1) for word in trie.words.to_list()], np.int32)
@@ -186,7 +186,7 @@ def adaptations(given: argparse.Namespace, words: list[str], held: list[str]) ->
     text = pa.array(held, pa.large_string()).cast(pa.large_binary())
 
     def mixed(label: str, lifts: Array, share: float, path: Path) -> Adaptation:
-        model = bg.LanguageModel.load(path)
+        model = bg.lm.LanguageModel.load(path)
         scores, _, states = model.trie.score(model.encode_texts(text))
         return Adaptation(label, lifts, share, Tables.of(model, words), 10**scores, states)
 
@@ -206,22 +206,22 @@ def adaptations(given: argparse.Namespace, words: list[str], held: list[str]) ->
 def check(
     given: argparse.Namespace, words: list[str], held: list[str], found: dict[str, dict[str, float]]
 ) -> None:
-    """The same by `bayesgram.adapt`, word by word."""
+    """The same by `bayesgram.lm.adapt`, word by word."""
     vocabulary, scorer = (
         bg.Vocabulary.load(given.vocab),
         TransformerScorer(words, given.transformer),
     )
     release = bg.Release.load(given.release[0])
-    model, (strength, share) = bg.LanguageModel.load(given.model[0]), given.weights[0]
-    adapted = bg.adapt(scorer, release, vocabulary, model=model, strength=strength, share=share)
+    model, (strength, share) = bg.lm.LanguageModel.load(given.model[0]), given.weights[0]
+    adapted = bg.lm.adapt(scorer, release, vocabulary, model=model, strength=strength, share=share)
     label = f"{release.card.claim}, and n-grams, {strength:g}, {share:g}"
     said = judge({label: adapted}, extract_events(words, vocabulary.tokenizer, held), words)[label]
     for name, value in found[label].items():
         if abs(value - said[name]) > 1e-3 * value:
             raise SystemExit(
-                f"adapted.py: {name} is {value} here, and {said[name]} by bayesgram.adapt."
+                f"adapted.py: {name} is {value} here, and {said[name]} by bayesgram.lm.adapt."
             )
-    print(f"bayesgram.adapt says the same of {len(held)} posts: {json.dumps(said)}", flush=True)
+    print(f"bayesgram.lm.adapt says the same of {len(held)} posts: {json.dumps(said)}", flush=True)
 
 
 @torch.no_grad()
@@ -281,7 +281,7 @@ def main() -> None:
         "--suggestions", type=int, default=HELD_OUT, help="posts on which suggestions are counted"
     )
     parser.add_argument(
-        "--check", type=int, default=10, help="posts that bayesgram.adapt judges, too"
+        "--check", type=int, default=10, help="posts that bayesgram.lm.adapt judges, too"
     )
     given = parser.parse_args()
     given.weights = [tuple(map(float, each.split(","))) for each in given.weights]

@@ -12,7 +12,8 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from bayesgram import LanguageModel, Vocabulary
+from bayesgram import Vocabulary
+from bayesgram.lm import LanguageModel
 from bayesgram.synthetic.population import Population
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)

@@ -6,7 +6,7 @@ An honest peer, in one table.
         --release out-0.2 out-1 --model model-0.2 model-1 -o data.npz      # needs bayesgram; the model of each release
     python benchmarks/dp_sgd.py train data.npz -o run                      # needs a GPU and torch; numpy, nothing else
     python benchmarks/dp_sgd.py adapt data.npz run --vocab vocab.parquet --posts posts.parquet \
-        --release out-0.2 out-1 --model model-0.2 model-1 --held-out 100   # the same by bayesgram.adapt: slow, no GPU
+        --release out-0.2 out-1 --model model-0.2 model-1 --held-out 100   # the same by bayesgram.lm.adapt: slow, no GPU
     python benchmarks/dp_sgd.py table run
 
 The words are those of order 1 of the vocabulary, and <unk>; every sentence begins afresh. The
@@ -16,8 +16,8 @@ step takes every private post with the same probability, clips the gradient of e
 words), adds Gaussian noise to their sum; `dp-accounting` (privacy loss distributions) says how
 much, so that all steps together are (ε, δ)-differentially private, a post added or removed. Which
 parameters learn and how fast was chosen by looking at the held-out posts: that flatters DP-SGD. The
-adapted transformer learns nothing: `bayesgram.adapt` with its default weights, computed on the GPU
-for all held-out posts in `train`, and by `bayesgram.adapt` itself, suggestions with n-grams too,
+adapted transformer learns nothing: `bayesgram.lm.adapt` with its default weights, computed on the GPU
+for all held-out posts in `train`, and by `bayesgram.lm.adapt` itself, suggestions with n-grams too,
 for some in `adapt`.
 
 Extras: `pip install 'bayesgram[transformers]'`. With `--tiny`, `train` is a rehearsal that runs on
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 HELD_OUT, SEED = 9_000, 20240607
 LENGTH = 128  # words in a row of text
-SHARE = 0.3  # of the n-gram model, as `bayesgram.adapt` has it
+SHARE = 0.3  # of the n-gram model, as `bayesgram.lm.adapt` has it
 END, UNKNOWN = "</s>", "<unk>"
 Array = NDArray[Any]
 
@@ -121,7 +121,7 @@ def model_says(path: Path, held: list[str]) -> Array:
 
     import bayesgram as bg  # noqa: PLC0415
 
-    model = bg.LanguageModel.load(path)
+    model = bg.lm.LanguageModel.load(path)
     stream = model.encode_texts(pa.array(held, pa.large_string()).cast(pa.large_binary()))
     return (10 ** model.trie.score(stream)[0]).astype(np.float32)
 
@@ -289,10 +289,10 @@ def adapt(given: argparse.Namespace) -> None:
     for number, path in enumerate(given.release):
         release = bg.Release.load(path)
         label = release.card.claim
-        rows[f"{label}, words moved"] = bg.adapt(scorer, release, vocabulary)
+        rows[f"{label}, words moved"] = bg.lm.adapt(scorer, release, vocabulary)
         if given.model:
-            model = bg.LanguageModel.load(given.model[number])
-            rows[f"{label}, and n-grams"] = bg.adapt(scorer, release, vocabulary, model=model)
+            model = bg.lm.LanguageModel.load(given.model[number])
+            rows[f"{label}, and n-grams"] = bg.lm.adapt(scorer, release, vocabulary, model=model)
     posts = pq.read_table(given.posts)["text"].to_pylist()
     order = np.random.default_rng(SEED).permutation(len(posts))[: min(given.held_out, HELD_OUT)]
     asked = extract_events(words, vocabulary.tokenizer, [posts[row] for row in order])

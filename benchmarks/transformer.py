@@ -319,7 +319,7 @@ def learns(name: str, which: str) -> bool:
 
 
 class TransformerScorer:
-    """The saved transformer as a scorer of `bayesgram.adapt`; on the processor."""
+    """The saved transformer as a scorer of `bayesgram.lm.adapt`; on the processor."""
 
     def __init__(self, words: list[str], path: Path) -> None:
         saved = torch.load(path, map_location="cpu", weights_only=True)

@@ -48,7 +48,7 @@ def test_text_in_place_of_a_table_is_not_repeated(given, door, vocabulary, relea
         "count": lambda: bg.count(given, vocabulary),
         "discover": lambda: bg.discover(given, vocabulary, epsilon=1),
         "evaluate_text": lambda: bg.evaluate_text(
-            {"ours": bg.LanguageModel.from_release(release)}, given
+            {"ours": bg.lm.LanguageModel.from_release(release)}, given
         ),
     }
     with pytest.raises(bg.UsageError) as caught:
@@ -86,11 +86,11 @@ WRONG = {
     "max_new=0: the most n-grams that may come out is a whole number from 1 to 10,000,000.": lambda c, v, r: bg.discover(PRIVATE, v, epsilon=1, max_new=0),
     "order: takes a whole number or a list, and a float was given.": lambda c, v, r: bg.Vocabulary.from_public(PUBLIC, order=2.0),
     "clip_norm: takes a number or None, and a str was given.": lambda c, v, r: bg.Posterior(clip_norm="4"),
-    "slope: takes a number, and a str was given.": lambda c, v, r: bg.Paper(slope="1"),
-    "slopes: takes a list, and an int was given.": lambda c, v, r: bg.Grid(slopes=3),
-    "paper: takes a Paper, and an int was given.": lambda c, v, r: bg.TunedPaper(3),
+    "slope: takes a number, and a str was given.": lambda c, v, r: bg.paper.Paper(slope="1"),
+    "slopes: takes a list, and an int was given.": lambda c, v, r: bg.paper.Grid(slopes=3),
+    "paper: takes a Paper, and an int was given.": lambda c, v, r: bg.paper.TunedPaper(3),
     "path: takes a str or a Path, and an int was given.": lambda c, v, r: bg.Release.load(3),
-    "release: takes a Release, and a Vocabulary was given.": lambda c, v, r: bg.LanguageModel.from_release(v),
+    "release: takes a Release, and a Vocabulary was given.": lambda c, v, r: bg.lm.LanguageModel.from_release(v),
     "releases: takes a Release, and a str was given; read it with Release.load(path).": lambda c, v, r: bg.compare(r, "rel"),
     "releases: takes a Release, and None was given.": lambda c, v, r: bg.compare(None, r),
     "vocabulary: takes a Vocabulary or None, and a str was given; read it with Vocabulary.load(path).": lambda c, v, r: bg.compare(r, vocabulary="v"),
@@ -98,7 +98,7 @@ WRONG = {
     "theta: 1 probabilities for 2 private counts; give one for each n-gram.": lambda c, v, r: bg.kl_divergence([1, 2], [0.5]),
     "private_counts: takes a list of numbers from 0, one for each n-gram.": lambda c, v, r: bg.kl_divergence(["a"], [0.5]),
     "models: takes a dict, and a str was given.": lambda c, v, r: bg.evaluate_text(SECRET, PUBLIC),
-    "adapt: missing a required argument: 'vocabulary'.": lambda c, v, r: bg.adapt(3, r),
+    "adapt: missing a required argument: 'vocabulary'.": lambda c, v, r: bg.lm.adapt(3, r),
 }  # fmt: skip
 
 

@@ -242,9 +242,9 @@ def test_every_public_name_is_in_the_reference():
     named = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
     for target in named:
         resolve(target)
-    assert {getattr(bayesgram, name) for name in bayesgram.__all__} <= {
-        resolve(target) for target in named
-    }
+    packages = (bayesgram, bayesgram.lm, bayesgram.paper)
+    public = {getattr(package, name) for package in packages for name in package.__all__}
+    assert public <= {resolve(target) for target in named}
 
 
 def resolve(path):

@@ -45,7 +45,7 @@ def test_short_reprs(counts, vocabulary, release):
         == f"Release({len(vocabulary)} n-grams of order 1, 3, ε = 1, δ = 1e-07 (NONE))"
     )
     assert repr(release.card) == "Card(posterior, ε = 1, δ = 1e-07 (NONE))"
-    assert repr(bg.LanguageModel.from_release(release)).startswith("LanguageModel(order 3, ")
+    assert repr(bg.lm.LanguageModel.from_release(release)).startswith("LanguageModel(order 3, ")
 
 
 def test_html_is_escaped_and_holds_nothing_private(counts, vocabulary, release):
@@ -55,7 +55,7 @@ def test_html_is_escaped_and_holds_nothing_private(counts, vocabulary, release):
         vocabulary,
         release,
         release.card,
-        bg.LanguageModel.from_release(release),
+        bg.lm.LanguageModel.from_release(release),
         found,
     ]
     pages = [each._repr_html_() for each in shown]

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from bayesgram.version import VERSION
 
 if TYPE_CHECKING:
+    from bayesgram import lm as lm
+    from bayesgram import paper as paper
     from bayesgram.audit.evaluation import kl_divergence as kl_divergence
     from bayesgram.audit.text_evaluation import evaluate_text as evaluate_text
     from bayesgram.comparison.comparison import Comparison as Comparison
@@ -26,23 +28,12 @@ if TYPE_CHECKING:
     from bayesgram.errors import BayesgramError as BayesgramError
     from bayesgram.errors import UsageError as UsageError
     from bayesgram.inference.reinfer import infer as infer
-    from bayesgram.lm.adaptation import AdaptedModel as AdaptedModel
-    from bayesgram.lm.adaptation import adapt as adapt
-    from bayesgram.lm.adaptation import tune_adaptation as tune_adaptation
-    from bayesgram.lm.interpolation import interpolate as interpolate
-    from bayesgram.lm.language_model import LanguageModel as LanguageModel
-    from bayesgram.lm.neural import CausalScorer as CausalScorer
-    from bayesgram.lm.scoring import Scorer as Scorer
     from bayesgram.mechanisms.discovery import discover as discover
     from bayesgram.mechanisms.gaussian import Gaussian as Gaussian
     from bayesgram.mechanisms.laplace import Laplace as Laplace
     from bayesgram.mechanisms.laplace import LaplacePublic as LaplacePublic
     from bayesgram.mechanisms.posterior import Posterior as Posterior
     from bayesgram.mechanisms.publish import release as release
-    from bayesgram.paper.algorithm_1 import Paper as Paper
-    from bayesgram.paper.algorithm_2 import Grid as Grid
-    from bayesgram.paper.algorithm_2 import TunedPaper as TunedPaper
-    from bayesgram.paper.k_anonymity import KAnonymity as KAnonymity
     from bayesgram.planning.plan import Plan as Plan
     from bayesgram.planning.plan import plan as plan
     from bayesgram.privacy.budget import Budget as Budget
@@ -71,19 +62,11 @@ _HOMES = {
     "comparison.comparison": ["Comparison", "compare"],
     "errors": ["BayesgramError", "UsageError"],
     "inference.reinfer": ["infer"],
-    "lm.adaptation": ["AdaptedModel", "adapt", "tune_adaptation"],
-    "lm.interpolation": ["interpolate"],
-    "lm.language_model": ["LanguageModel"],
-    "lm.neural": ["CausalScorer"],
-    "lm.scoring": ["Scorer"],
     "mechanisms.publish": ["release"],
     "mechanisms.discovery": ["discover"],
     "mechanisms.gaussian": ["Gaussian"],
     "mechanisms.laplace": ["Laplace", "LaplacePublic"],
     "mechanisms.posterior": ["Posterior"],
-    "paper.algorithm_1": ["Paper"],
-    "paper.algorithm_2": ["Grid", "TunedPaper"],
-    "paper.k_anonymity": ["KAnonymity"],
     "planning.plan": ["Plan", "plan"],
     "privacy.budget": ["Budget", "Guarantee"],
     "privacy.ledger": ["Ledger"],
@@ -97,12 +80,15 @@ _HOMES = {
     "releases.segmented": ["SegmentedRelease"],
     "text.tokenizer": ["Tokenizer"],
 }
+# Language models (bayesgram.lm.LanguageModel), and the paper's mechanisms, for comparison
+# (bayesgram.paper.Paper).
+_PACKAGES = ("lm", "paper")
 __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    if name == "paper":  # the mechanisms of the paper, for comparison: bayesgram.paper.Paper
-        return import_module("bayesgram.paper")
+    if name in _PACKAGES:
+        return import_module(f"bayesgram.{name}")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"bayesgram.{home}"), name)
@@ -110,4 +96,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
 
 
 def __dir__() -> list[str]:
-    return sorted(["__version__", *__all__])
+    return sorted(["__version__", *__all__, *_PACKAGES])

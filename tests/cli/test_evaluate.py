@@ -36,9 +36,11 @@ def work(tmp_path_factory):
     for epsilon in (0.5, 2.0):
         made = bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7))
         made.save(folder / f"out-{epsilon:g}")
-    bg.LanguageModel.open(folder / "out-2").save(folder / "kept")
-    bg.LanguageModel.from_release(make_release(TABLE, tokenizer="words")).save(folder / "by hand")
-    bg.LanguageModel.from_counts(pa.array(["red fish", "blue fish"]), [3, 2]).save(
+    bg.lm.LanguageModel.open(folder / "out-2").save(folder / "kept")
+    bg.lm.LanguageModel.from_release(make_release(TABLE, tokenizer="words")).save(
+        folder / "by hand"
+    )
+    bg.lm.LanguageModel.from_counts(pa.array(["red fish", "blue fish"]), [3, 2]).save(
         folder / "public"
     )
     (folder / "posts.txt").write_text(f"The red fish swims.\nMy {SECRET} swims.\n")
@@ -174,7 +176,7 @@ def test_texts_that_say_nothing(work):
 
 
 QUALITY = bg.evaluate_text(
-    {"": bg.LanguageModel.from_counts(pa.array(["red fish"]), [1.0])},
+    {"": bg.lm.LanguageModel.from_counts(pa.array(["red fish"]), [1.0])},
     pa.table({"text": ["red fish"]}),
 )[""]
 

@@ -318,7 +318,7 @@ def test_a_model_of_so_many_bytes(tmp_path, capsys):
     fitting = export("fitting", "--max-size", "32KB")
     assert 31_000 < fitting["bytes"] <= 32_000 < rounded["bytes"]
     assert sum(fitting["ngrams"]) < sum(whole["ngrams"])
-    models = [bg.LanguageModel.load(tmp_path / name) for name in ("whole", "rounded", "fitting")]
+    models = [bg.lm.LanguageModel.load(tmp_path / name) for name in ("whole", "rounded", "fitting")]
     predicted = [[each.word for each in model.predict("the w7", 3)] for model in models]
     assert predicted[0] == predicted[1]
     assert len(predicted[2]) == 3

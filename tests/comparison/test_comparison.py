@@ -38,7 +38,7 @@ def week(seed, *, phrase=1.0, fallen=1.0, mechanism=None, budget=None, seeded=Fa
         reference_paper.make_user_counts(matrix), vocabulary_fingerprint=VOCABULARY.fingerprint
     )
     mechanism = mechanism or bg.Posterior(clip_norm=4)
-    budget = None if isinstance(mechanism, bg.KAnonymity) else budget or bg.Budget(2, 1e-6)
+    budget = None if isinstance(mechanism, bg.paper.KAnonymity) else budget or bg.Budget(2, 1e-6)
     made = mechanism.release(counts, VOCABULARY, budget, seed=seed)
     return (
         made
@@ -138,7 +138,7 @@ def test_without_measurements_posteriors_are_compared_and_that_is_said(weeks):
     assert PHRASE in found.changed_rows
 
 
-@pytest.mark.parametrize("mechanism", [bg.Laplace(max_total=10), bg.KAnonymity(k=2)])
+@pytest.mark.parametrize("mechanism", [bg.Laplace(max_total=10), bg.paper.KAnonymity(k=2)])
 def test_a_mechanism_that_tells_no_noise_is_compared_with_a_warning(mechanism):
     budget = bg.Budget(4)
     made = [
@@ -148,7 +148,7 @@ def test_a_mechanism_that_tells_no_noise_is_compared_with_a_warning(mechanism):
     found = compare(*made, names=["a", "b"])
     assert "nothing is told of the noise" in " ".join(found.notes)
     assert PHRASE in found.changed_rows
-    assert any("NONE" in note for note in found.notes) == isinstance(mechanism, bg.KAnonymity)
+    assert any("NONE" in note for note in found.notes) == isinstance(mechanism, bg.paper.KAnonymity)
     with pytest.raises(UsageError, match="does not tell how sure it is"):
         compare(made[0], vocabulary=VOCABULARY)
 

@@ -108,7 +108,7 @@ def make_trie(table):
     return (
         None
         if table is None
-        else bg.LanguageModel.from_release(make_release(table, tokenizer=CUT.name))
+        else bg.lm.LanguageModel.from_release(make_release(table, tokenizer=CUT.name))
     )
 
 
@@ -116,7 +116,7 @@ def make_trie(table):
 @given(worlds(), st.lists(st.sampled_from(NAMES[:-2]), max_size=3))
 def test_equals_the_definition_and_adds_up_to_one(world, context):
     vocabulary, release, scorer, table, strength, share = world
-    adapted = bg.adapt(
+    adapted = bg.lm.adapt(
         scorer, release, vocabulary, model=make_trie(table), strength=strength, share=share
     )
     ours = np.exp(adapted.log_probabilities([context, []])[0])
@@ -130,7 +130,7 @@ def test_equals_the_definition_and_adds_up_to_one(world, context):
 @examples(30)
 @given(tables(), st.lists(st.sampled_from(["a", "b", "é", "none"]), max_size=3))
 def test_a_back_off_model_as_a_scorer(table, context):
-    scorer = ModelScorer(bg.LanguageModel.from_release(make_release(table)))
+    scorer = ModelScorer(bg.lm.LanguageModel.from_release(make_release(table)))
     logs = scorer.log_probabilities([context])[0]
     expected = [ReferenceModel(table).probability(word, [START, *context]) for word in scorer.words]
     assert np.exp(logs).tolist() == pytest.approx(expected, rel=2e-5)
@@ -147,7 +147,7 @@ def world():
 
 def test_perplexity_is_that_of_words_and_sentence_ends(world):
     vocabulary, release, scorer = world
-    adapted = bg.adapt(scorer, release, vocabulary)
+    adapted = bg.lm.adapt(scorer, release, vocabulary)
     texts = ["red fish\nodd blue", "red"]
     events = [
         ([], "red"),
@@ -174,7 +174,7 @@ def test_what_a_scorer_lacks_is_not_predicted(world):
 
 def test_suggestions_are_words(world):
     vocabulary, release, scorer = world
-    adapted = bg.adapt(scorer, release, vocabulary)
+    adapted = bg.lm.adapt(scorer, release, vocabulary)
     found = adapted.predict("Fish blue", 9)
     assert {each.word for each in found} == {"fish", "red", "blue"}
     expected = literal(vocabulary, release, scorer, None, DEFAULT_STRENGTH, DEFAULT_SHARE, ["blue"])
@@ -193,15 +193,15 @@ def test_a_text_of_characters_goes_on_where_it_ends():
     cut = bg.Tokenizer("characters", boundaries=True)
     vocabulary, release = made(["a", "b", "a b"], [3, 3, 1], [1, 1, 1], cut=cut)
     scorer = Table(["a", "b"], {"a": [0.2, 0.8], "▁": [0.6, 0.4]})
-    adapted = bg.adapt(scorer, release, vocabulary)
+    adapted = bg.lm.adapt(scorer, release, vocabulary)
     assert [adapted.predict(text, 1)[0].word for text in ("ba", "ba ")] == ["b", "a"]
 
 
 def test_the_result_is_a_scorer_too(world):
     vocabulary, release, scorer = world
-    once = bg.adapt(scorer, release, vocabulary, strength=0.5)
-    twice = bg.adapt(once, release, vocabulary, strength=0.5)
-    whole = bg.adapt(scorer, release, vocabulary, strength=1.0)
+    once = bg.lm.adapt(scorer, release, vocabulary, strength=0.5)
+    twice = bg.lm.adapt(once, release, vocabulary, strength=0.5)
+    whole = bg.lm.adapt(scorer, release, vocabulary, strength=1.0)
     assert np.allclose(twice.log_probabilities([["red"]]), whole.log_probabilities([["red"]]))
 
 
@@ -231,18 +231,18 @@ def test_tuned_weights_are_the_best_of_all_near_them(world):
         {("red",): 4.0, ("fish",): 5.0, ("blue",): 2.0, ("red", "fish"): 4.0, ("blue", END): 2.0}
     )
     texts = ["red fish fish", "blue", "fish blue", "fish fish"] * 3
-    tuned = bg.tune_adaptation(bg.adapt(scorer, release, vocabulary, model=model), texts)
+    tuned = bg.lm.fit_adaptation(bg.lm.adapt(scorer, release, vocabulary, model=model), texts)
     best = tuned.perplexity(texts)
     assert 0 < tuned.share < 1
     for strength in (tuned.strength - 0.1, tuned.strength, tuned.strength + 0.1):
         for share in (tuned.share - 0.02, tuned.share, tuned.share + 0.02):
-            near = bg.adapt(
+            near = bg.lm.adapt(
                 scorer, release, vocabulary, model=model, strength=max(strength, 0), share=share
             )
             assert near.perplexity(texts) >= best * (1 - 1e-9)
-    alone = bg.tune_adaptation(bg.adapt(scorer, release, vocabulary), texts)
+    alone = bg.lm.fit_adaptation(bg.lm.adapt(scorer, release, vocabulary), texts)
     assert alone.share == DEFAULT_SHARE
-    assert alone.perplexity(texts) <= bg.adapt(scorer, release, vocabulary).perplexity(texts)
+    assert alone.perplexity(texts) <= bg.lm.adapt(scorer, release, vocabulary).perplexity(texts)
 
 
 def test_text_that_is_like_the_scorer_asks_for_no_move(world):
@@ -251,7 +251,7 @@ def test_text_that_is_like_the_scorer_asks_for_no_move(world):
     flat = Table(
         scorer.words, {name: [1e-6, 0.375, 0.125, 0.5 - 2e-6, 1e-6] for name in ("", "red", "blue")}
     )
-    assert bg.tune_adaptation(bg.adapt(flat, release, vocabulary), like).strength < 0.2
+    assert bg.lm.fit_adaptation(bg.lm.adapt(flat, release, vocabulary), like).strength < 0.2
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_text_that_is_like_the_scorer_asks_for_no_move(world):
 def test_weights_out_of_range(world, change, message):
     vocabulary, release, scorer = world
     with pytest.raises(bg.UsageError, match=message):
-        bg.adapt(scorer, release, vocabulary, **change)
+        bg.lm.adapt(scorer, release, vocabulary, **change)
 
 
 def test_what_does_not_belong_together(world):
@@ -275,19 +275,19 @@ def test_what_does_not_belong_together(world):
         bg.UsageError,
         match=r"^the release: .* the same n-grams with other public counts; give the vocabulary it was",
     ):
-        bg.adapt(scorer, release, other)
+        bg.lm.adapt(scorer, release, other)
     fewer = bg.Vocabulary(vocabulary.ngrams[:4], vocabulary.counts[:4], 1, CUT)
     with pytest.raises(
         bg.UsageError,
         match=r"^the release: was made with another vocabulary than the vocabulary, which has other n-grams",
     ):
-        bg.adapt(scorer, release, fewer)
-    spoken = bg.LanguageModel.from_counts(pa.array(["red fish"]), [1])
+        bg.lm.adapt(scorer, release, fewer)
+    spoken = bg.lm.LanguageModel.from_counts(pa.array(["red fish"]), [1])
     with pytest.raises(
         bg.UsageError,
         match=r"^model: it cuts text as 'words', the release as 'whitespace, boundaries'",
     ):
-        bg.adapt(scorer, release, vocabulary, model=spoken)
+        bg.lm.adapt(scorer, release, vocabulary, model=spoken)
     pairs = bg.Vocabulary(vocabulary.ngrams[4:], vocabulary.counts[4:], 2, CUT)
     card = release.card.vocabulary | {
         "fingerprint": pairs.fingerprint,
@@ -295,21 +295,21 @@ def test_what_does_not_belong_together(world):
     }
     bigrams = Release(pairs.ngrams, np.ones(1), Card(**{**vars(release.card), "vocabulary": card}))
     with pytest.raises(bg.UsageError, match=r"^the release has no single words \(order 1\)"):
-        bg.adapt(scorer, bigrams, pairs)
+        bg.lm.adapt(scorer, bigrams, pairs)
 
 
 def test_a_scorer_that_is_none(world):
     vocabulary, release, _ = world
     logits = Table(["red", "blue"], {"": [3.0, 4.0]})
     with pytest.raises(bg.BayesgramError, match=r"add up to 7 after a context, .* not logits\.$"):
-        bg.adapt(logits, release, vocabulary).predict("")
+        bg.lm.adapt(logits, release, vocabulary).predict("")
     with pytest.raises(
         bg.BayesgramError, match=r"gave an array of \(1, 3\); it is contexts × words, \(1, 2\)\.$"
     ):
-        bg.adapt(Table(["red", "blue"], {"": [0.2, 0.4, 0.4]}), release, vocabulary).predict("")
+        bg.lm.adapt(Table(["red", "blue"], {"": [0.2, 0.4, 0.4]}), release, vocabulary).predict("")
     missing = Table(["red", "blue"], {"": [math.nan, 0.5]})
     with pytest.raises(bg.BayesgramError, match="add up to nan after a context"):
-        bg.adapt(missing, release, vocabulary).predict("")
+        bg.lm.adapt(missing, release, vocabulary).predict("")
     for words in (["red", "red"], []):
         with pytest.raises(bg.UsageError, match="a scorer has each once, and some"):
-            bg.adapt(Table(words, {}), release, vocabulary)
+            bg.lm.adapt(Table(words, {}), release, vocabulary)

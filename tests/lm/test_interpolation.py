@@ -308,4 +308,4 @@ def test_kenlm_agrees(tmp_path):
 
 
 def test_public_name():
-    assert bg.interpolate is interpolate
+    assert bg.lm.interpolate is interpolate

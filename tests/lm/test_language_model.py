@@ -296,4 +296,4 @@ def test_damaged_files(tmp_path, damage):
 
 
 def test_public_name():
-    assert bg.LanguageModel is LanguageModel
+    assert bg.lm.LanguageModel is LanguageModel

@@ -427,7 +427,7 @@ def test_a_release_of_a_segment_is_judged_by_its_own_people(made):
 
 def test_other_mechanisms_refuse_segments_before_anything_is_spent():
     counts = by_segment(np.ones((3, 3 * SIZE), np.int64))
-    for mechanism in (bg.Gaussian(), bg.Laplace(), bg.KAnonymity()):
+    for mechanism in (bg.Gaussian(), bg.Laplace(), bg.paper.KAnonymity()):
         with pytest.raises(UsageError, match="only posterior releases segments"):
             release(counts, vocabulary(), mechanism, BUDGET)
     with pytest.raises(UsageError, match="belong to the vocabulary"):

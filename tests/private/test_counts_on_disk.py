@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram import Budget, Gaussian, KAnonymity, Laplace, LaplacePublic, Paper, Posterior
+from bayesgram import Budget, Gaussian, Laplace, LaplacePublic, Posterior
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.paper import KAnonymity, Paper
 from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.private import counts_io, counts_on_disk
 from bayesgram.private.clipping import ClippedWordsSpec, clip, clipped_mass_sum, clipped_sum

@@ -278,7 +278,7 @@ def test_what_is_made_from_a_release_has_its_label(world, label, make):
 def test_an_empirical_release_makes_empirical_ones(world):
     folder, *_ = world
     single = vocabulary(order=(2,))
-    paper = bg.release(bg.count(PRIVATE, single), single, bg.Paper(), epsilon=1.0, delta=1e-7)
+    paper = bg.release(bg.count(PRIVATE, single), single, bg.paper.Paper(), epsilon=1.0, delta=1e-7)
     paper.save(folder / "paper")
     mixed = Vocabulary.from_public({"text": PUBLIC, "before": folder / "paper"}, order=2, size=50)
     made = bg.release(bg.count(PRIVATE, mixed), mixed, bg.Posterior(), BUDGET)

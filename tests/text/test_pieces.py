@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram import LanguageModel, Vocabulary, count
+from bayesgram import Vocabulary, count
 from bayesgram.cli.app import build_app
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.lm import LanguageModel
 from bayesgram.text import tokenizer
 from bayesgram.text.tokenizer import Tokenizer, escape_piece, unescape_piece
 from helpers.commands import bayesgram, check_output

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bayesgram.lm.adaptation import AdaptedModel as AdaptedModel
     from bayesgram.lm.adaptation import WordLifts as WordLifts
     from bayesgram.lm.adaptation import adapt as adapt
-    from bayesgram.lm.adaptation import tune_adaptation as tune_adaptation
+    from bayesgram.lm.adaptation import fit_adaptation as fit_adaptation
     from bayesgram.lm.arpa import read_arpa as read_arpa
     from bayesgram.lm.arpa import write_arpa as write_arpa
     from bayesgram.lm.interpolation import fit_mixture_weights as fit_mixture_weights
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bayesgram.lm.scoring import Scorer as Scorer
 
 _MODULES = {
-    "adaptation": ["AdaptedModel", "WordLifts", "adapt", "tune_adaptation"],
+    "adaptation": ["AdaptedModel", "WordLifts", "adapt", "fit_adaptation"],
     "arpa": ["read_arpa", "write_arpa"],
     "interpolation": ["fit_mixture_weights", "interpolate"],
     "language_model": ["CaseCounter", "LanguageModel", "Prediction", "WordScore"],

@@ -7,7 +7,7 @@ The words come first: p′(w|h) ∝ p(w|h) (θ(w)/π(w))^β, where θ is what th
 words and π is public text; words that the release lacks stay as likely as they were, beside the
 others. Then n-grams: (1 − λ) p′ + λ q, where q is the backoff model over the scorer's words. A
 release is published, so all of this is post-processing, at no privacy cost; weights tuned on
-private text would be a disclosure, so `tune_adaptation` takes public text.
+private text would be a disclosure, so `fit_adaptation` takes public text.
 
 q over the scorer's words: a word that only the scorer has gets a part of q(<unk>|h), in proportion
 to p(w|h), as <unk> itself does; words that only q has are <unk> to the scorer. Where there is no
@@ -52,7 +52,7 @@ DEFAULT_STRENGTH = 0.85
 DEFAULT_SHARE = 0.3
 MAX_STRENGTH = 2.0
 MIN_RATIO = 1e-4  # of θ/π: a θ of 0 is noise, and has no logarithm; not measured
-TUNED_STRENGTHS = np.linspace(0.0, 1.5, 31)  # β that `tune_adaptation` tries; chosen by hand
+FITTED_STRENGTHS = np.linspace(0.0, 1.5, 31)  # β that `fit_adaptation` tries; chosen by hand
 
 
 class PublicTable(VocabularyIdentity, Protocol):
@@ -198,7 +198,7 @@ def adapt(
 
     The defaults are round numbers from experiments with public posts. Never choose weights by
     private text, such as messages that were held out: what is chosen then tells of it, outside the
-    guarantee. `tune_adaptation` takes public text.
+    guarantee. `fit_adaptation` takes public text.
 
     Args:
         scorer: A model that never saw private text.
@@ -246,7 +246,7 @@ def adapt(
 
 
 @check_arguments
-def tune_adaptation(adapted: AdaptedModel, texts: str | Iterable[str]) -> AdaptedModel:
+def fit_adaptation(adapted: AdaptedModel, texts: str | Iterable[str]) -> AdaptedModel:
     """Return the model with the β and λ under which public texts are likeliest.
 
     For every β of a grid, λ is found by EM; without an n-gram model λ stays as it is. The scorer is
@@ -264,10 +264,10 @@ def tune_adaptation(adapted: AdaptedModel, texts: str | Iterable[str]) -> Adapte
     ...         return np.full((len(contexts), 2), np.log(1 / 2))
     >>> lifts = np.log([0.5, 1.5])
     >>> adapted = AdaptedModel(Uniform(), lifts, Tokenizer(), None, strength=0.5, share=0.0)
-    >>> tune_adaptation(adapted, "blue blue blue red").strength
+    >>> fit_adaptation(adapted, "blue blue blue red").strength
     1.0
     """
-    factors = np.exp(np.outer(adapted.lifts, TUNED_STRENGTHS))
+    factors = np.exp(np.outer(adapted.lifts, FITTED_STRENGTHS))
     lifted = []
     ngrams = []
     events = extract_events(adapted.words, adapted.tokenizer, texts)
@@ -293,9 +293,9 @@ def _find_likeliest(lifted: Floats, ngrams: Floats | None) -> tuple[float, float
     if ngrams is None:
         # Something that the scorer holds impossible is so at every β.
         with np.errstate(divide="ignore"):
-            return float(TUNED_STRENGTHS[np.argmax(np.log(lifted).mean(axis=0))]), None
+            return float(FITTED_STRENGTHS[np.argmax(np.log(lifted).mean(axis=0))]), None
     candidates = []
-    for strength, column in zip(TUNED_STRENGTHS.tolist(), lifted.T, strict=True):
+    for strength, column in zip(FITTED_STRENGTHS.tolist(), lifted.T, strict=True):
         likelihoods = np.stack([column, ngrams], axis=1)
         weights = maximise_likelihood(likelihoods)
         mean_log = float(np.log(likelihoods @ weights).mean())
