@@ -1,214 +1,237 @@
-"""The grammar's format, its errors, and its compiled loop against a literal one."""
+"""The grammar's format, its random choices, its spaces and capitals, and the rule files themselves."""
 
+import hashlib
 import itertools
-import math
 import re
+from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
-from bayesgram.errors import UsageError
-from bayesgram.synthetic import population
-from bayesgram.synthetic.grammar import (
-    OWN,
-    OWN_STREAM,
-    TEXT,
-    TOPIC,
-    _hashed_normal,
-    compile_rules,
-    derive,
-    expand_rows,
-    read_rules,
-    referenced_rules,
-    topics,
-    unit_interval,
-)
+from bayesgram.synthetic import grammar, population
+from bayesgram.synthetic.grammar import Grammar, _tidy, derive, read_rules, unit_interval
+from bayesgram.synthetic.population import Population
 
 MINIATURE = """
 # A miniature.
 topic: pets | food
-root: 2* {own.hello}, (I|we) {topic.do} a {topic.thing}(.|!|?) "and {topic.do}," {name} said. "yes." {name} left.
-    a {name} , a {topic.thing} . {own.hello} ()
-hello ~ hi | good morning | é, hello | an
-name ~ Zoë | Ann | uncle Una | a user
-pets.thing/things ~ cat/cats | owl/owls | unicorn/unicorns
-pets.do ~ feed | walk
+root: 2* {own.hello}, (I|we) {topic.do} a {topic.thing}(.|!|?)
+    {name} and {name} () # twice
+hello ~ hi | good morning | é, hello
+name ~ Zoë | Ann
+pets.thing/things ~ cat/cats | owl/owls
+pets.do ~ feed
 food.thing/things ~ onion/onions | usual dish/dishes
 food.do ~ eat
-all: {pets.things} | {food.things}
+all: {pets.things} | and/or
 """
-REGISTERS = {"chat.txt": ("message", 0.0), "articles.txt": ("sentence", population.ARTICLE_TILT)}
-
-
-def register(name):
-    return read_rules(population._file("lexicon.txt"), population._file(name))
+REGISTERS = {"chat.txt": population._chat, "articles.txt": population._articles}
 
 
 @pytest.fixture
 def parse(tmp_path):
-    def parse(text):
+    def parse(text, tilt=0.0):
         (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
-        return read_rules(tmp_path / "mine.txt")
+        return Grammar(read_rules(tmp_path / "mine.txt", tilt=tilt))
 
     return parse
 
 
-class Literal:
-    """The format word for word and without haste: what the compiled loop must equal."""
-
-    def __init__(self, rules, tilt):
-        self.rules, self.tilt = rules, tilt
-
-    def row(self, key, owner, root, times, topic, plain):
-        draws = (float(unit_interval(derive(key, np.uint64(n)))) for n in itertools.count(1))
-        parts = [self.expand(root, next(draws), draws, owner, topic) for _ in range(times)]
-        return self.tidy(" ".join(parts), plain)
-
-    def expand(self, name, u, draws, owner, topic):
-        choices = self.rules[name]
-        weights = [
-            c.weight * (math.exp(self.tilt * _hashed_normal(c.ranked_as)) if c.ranked_as else 1)
-            for c in choices
-        ]
-        sums = list(itertools.accumulate(weights))
-        chosen = next(
-            (c for c, s in zip(choices, sums, strict=True) if u < s / sums[-1]), choices[-1]
-        )
-        return "".join(
-            self.symbol(kind, value, draws, owner, topic) for kind, value in chosen.symbols
-        )
-
-    def symbol(self, kind, value, draws, owner, topic):
-        if kind == TEXT:
-            return value
-        if kind == OWN:
-            number = np.uint64(list(self.rules).index(value))
-            return self.expand(
-                value, float(unit_interval(derive(owner, OWN_STREAM + number))), draws, owner, topic
-            )
-        name = f"{topics(self.rules)[topic]}.{value}" if kind == TOPIC else value
-        return self.expand(name, next(draws), draws, owner, topic)
-
-    @staticmethod
-    def tidy(text, plain):
-        text = re.sub(" +", " ", text).strip()
-        text = re.sub(r" ([!,.?])", r"\1", text)
-        text = re.sub(r"(?<![^ ])([aA]) (?=[aeioAEIO]|[uU](?!s|ni))", r"\1n ", text)
-        if plain:
-            return re.sub("[A-Z]", lambda m: m[0].lower(), text).rstrip(" .")
-        return re.sub(r'(^|"|[.!?]"? )([a-z])', lambda m: m[1] + m[2].upper(), text)
+def write(rules, root, rows, *, topic=0, owners=None, **more):
+    keys = derive(np.uint64(5), np.arange(rows, dtype=np.uint64))
+    owners = keys if owners is None else owners
+    roots = np.full(rows, root)
+    return rules.write(keys, owners, roots, np.full(rows, topic), **more).to_pylist()
 
 
-def compiled(rules, tilt, root, rows, seed=0):
-    """Rows from the compiled loop and from the literal one, for the same random keys."""
-    tables, number = compile_rules(rules, tilt=tilt)
-    keys = derive(np.uint64(seed), np.arange(rows, dtype=np.uint64))
-    owners = derive(keys >> np.uint64(61), np.uint64(9))
-    times, topic, plain = (
-        1 + np.arange(rows) % 3,
-        np.arange(rows) % len(topics(rules)),
-        np.arange(rows) % 4 == 0,
-    )
-    text, ends = expand_rows(tables, keys, owners, np.full(rows, number[root]), times, topic, plain)
-    fast = [text[a:b].tobytes() for a, b in itertools.pairwise(ends)]
-    slow = [
-        Literal(rules, tilt).row(*row).encode()
-        for row in zip(keys, owners, [root] * rows, times, topic, plain, strict=True)
+# --- The format ---
+
+
+def test_the_rows_are_all_that_the_rules_can_become(parse):
+    rules = parse(MINIATURE)
+    openings = [
+        f"{hello}, {who} feed {pet}{stop}"
+        for hello in ("Hi", "Good morning", "é, hello")
+        for who in ("I", "we")
+        for pet in ("a cat", "an owl")
+        for stop in ".!?"
     ]
-    return fast, slow
+    pairs = ["Zoë and Zoë", "Zoë and Ann", "Ann and Zoë", "Ann and Ann"]
+    assert set(write(rules, "root", 3_000)) == {*openings, *pairs}
 
 
-def test_the_compiled_loop_equals_the_literal_one_on_a_miniature(parse):
-    fast, slow = compiled(parse(MINIATURE), 0.3, "root", 400)
-    assert fast == slow
-    assert len(set(fast)) > 100
+def test_a_topic_decides_what_topic_dot_something_is(parse):
+    texts = set(write(parse(MINIATURE), "root", 500, topic=1))
+    things = {"an onion", "a usual dish"}
+    assert {thing for thing in things for text in texts if f"eat {thing}" in text} == things
+    assert not any("feed" in text for text in texts)
 
 
-@pytest.mark.parametrize("name", REGISTERS)
-def test_the_compiled_loop_equals_the_literal_one_byte_for_byte(name):
-    root, tilt = REGISTERS[name]
-    fast, slow = compiled(register(name), tilt, root, 300, seed=5)
-    assert fast == slow
+def test_a_slash_separates_forms_only_in_a_rule_of_several_names(parse):
+    assert set(write(parse(MINIATURE), "all", 100)) == {"Cats", "Owls", "And/or"}
+
+
+def test_an_owner_makes_the_same_choice_in_all_rows(parse):
+    rules = parse(MINIATURE)
+    hellos = set()
+    for owner in range(20):
+        texts = write(rules, "root", 50, owners=np.full(50, owner, np.uint64))
+        own = {text.rpartition(",")[0] for text in texts if "feed" in text}
+        assert len(own) == 1
+        hellos |= own
+    assert hellos == {"Hi", "Good morning", "é, hello"}
+
+
+def test_a_root_is_expanded_several_times_with_spaces_between(parse):
+    rules = parse("topic: x\nroot: {word}.\nword: one\n")
+    assert write(rules, "root", 3, times=np.array([1, 2, 3])) == [
+        "One.",
+        "One. One.",
+        "One. One. One.",
+    ]
+
+
+# --- Random choices ---
 
 
 def test_choices_come_out_as_often_as_their_weights_say(parse):
     """A chi-square test at level 1e-6: one seed in a million would fail it; this seed is fixed."""
-    rules = parse("root: 5* {word} | 3* b | c\nword ~ x | y | z\n")
-    tables, number = compile_rules(rules)
     n = 100_000
-    keys, zeros = derive(np.uint64(1), np.arange(n, dtype=np.uint64)), np.zeros(n, np.int64)
-    text, _ = expand_rows(tables, keys, keys, zeros + number["root"], zeros + 1, zeros, zeros == 0)
+    seen = Counter(
+        write(parse("topic: t\nroot: 5* {word} | 3* b | c\nword ~ x | y | z\n"), "root", n)
+    )
     ranked = 1 / (np.arange(1, 4) + 2.7)
-    chances = np.array([*(5 / 9 * ranked / ranked.sum()), 3 / 9, 1 / 9])
-    seen = np.array([(text == ord(letter)).sum() for letter in "xyzbc"])
-    assert ((seen - n * chances) ** 2 / (n * chances)).sum() < chi2.isf(1e-6, df=4)
+    expected = n * np.array([*(5 / 9 * ranked / ranked.sum()), 3 / 9, 1 / 9])
+    observed = np.array([seen[letter] for letter in "XYZBC"])
+    assert ((observed - expected) ** 2 / expected).sum() < chi2.isf(1e-6, df=4)
 
 
 def test_a_tilt_moves_all_forms_of_a_word_alike(parse):
-    tables, number = compile_rules(parse("a/b ~ go/went | see/saw | ask/asked\n"), tilt=1.0)
-    first, second = (tables.chance[tables.first_choice[number[name]] :][:3] for name in "ab")
-    assert first.tolist() == second.tolist()
-    assert first[0] != pytest.approx(1 / 3.7 / sum(1 / (r + 2.7) for r in (1, 2, 3)))
+    text = "a/b ~ go/went | see/saw | ask/asked\n"
+    level, tilted = parse(text).rules, parse(text, tilt=1.0).rules
+    assert level["a"].chances == pytest.approx(
+        np.cumsum([1 / (r + 2.7) for r in (1, 2, 3)]) / sum(1 / (r + 2.7) for r in (1, 2, 3))
+    )
+    assert tilted["a"].chances == tilted["b"].chances
+    assert tilted["a"].chances != pytest.approx(level["a"].chances)
+    assert [choice[0][0] for choice in tilted["b"].choices] == ["went", "saw", "asked"]
+
+
+def test_one_random_number_a_rule_leftmost_first(parse):
+    rules = parse("topic: t\nroot: {bit}{bit}{pair}{bit}\npair: {bit}{bit}\nbit: 0 | 1\n")
+    key = np.uint64(9)
+    draws = [float(unit_interval(derive(key, np.uint64(n)))) for n in range(1, 8)]
+    bits = [draws[n] for n in (1, 2, 4, 5, 6)]  # draws 0 and 3 are for root and pair
+    keys = np.array([key])
+    texts = rules.write(keys, keys, np.array(["root"]), np.zeros(1, np.int64))
+    assert texts.to_pylist() == ["".join(str(int(u >= 0.5)) for u in bits)]
+
+
+def test_the_number_of_rows_and_draws_at_once_changes_nothing(monkeypatch):
+    def everything():
+        people = Population(users=30)
+        return pa.Table.from_batches(people.messages()), list(people.public_text(40))
+
+    at_once = everything()
+    monkeypatch.setattr(grammar, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(grammar, "DRAWS_AT_ONCE", 2)
+    assert everything() == at_once
+
+
+def test_the_text_is_the_one_that_documents_quote():
+    people = Population(users=20, seed=7)
+    texts = [
+        text
+        for batches in (people.messages(), people.public_text(50), people.public_chat(50))
+        for batch in batches
+        for text in batch["text"].to_pylist()
+    ]
+    assert (
+        hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest() == "dff3a70627e22a58"
+    )
+
+
+# --- Spaces and capitals ---
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("raw", "text"),
     [
-        ("root: a\n\nroot: b\n", "mine.txt:3: rule 'root' is defined twice; rename or remove one"),
+        ("  two   spaces  ", "Two spaces"),
+        ("no space  before , or . or ! or ?", "No space before, or. Or! Or?"),
+        ("a owl, a user, a uncle, a unicorn", "An owl, a user, an uncle, a unicorn"),
+        ("A Ann saw data at a  Edam bar", "An Ann saw data at an Edam bar"),
         (
-            "# nothing\n    a | b\n",
-            "mine.txt:2: choices before the first rule; start the line with 'name:'",
+            '"eggs," she said. "yes." he left. "why?" so',
+            '"Eggs," she said. "Yes." He left. "Why?" So',
         ),
-        (
-            "root: a\nno rule here\n",
-            "mine.txt:2: expected 'name: choices' or 'name ~ choices'; indent to go on",
-        ),
-        ("root: a | (b|c\n", "mine.txt:1: '(' has no partner in its choice; close or remove it"),
-        ("root:\n    a {b\n", "mine.txt:2: '{' has no partner in its choice; close or remove it"),
-        (
-            "root: a || b\n",
-            "mine.txt:1: an empty choice of 'root'; write () where nothing is meant",
-        ),
-        (
-            "go/goes/went ~ see/sees\n",
-            "mine.txt:1: 'see/sees' needs 3 forms, one for each name of its rule",
-        ),
-        ("root:\n  a\n  {gone}\n", "mine.txt:3: rule 'gone' has no choices; define or rename it"),
-        (
-            "topic: x | y\nx.do: a\nroot: {topic.do}\n",
-            "mine.txt:3: rule 'y.do' has no choices; define or rename it",
-        ),
-        (
-            "root: {other}\nother: b | {root}\n",
-            "mine.txt:2: rule 'root' reaches itself; break the circle",
-        ),
+        ("é stays. é, 5 o", "é stays. é, 5 o"),
+        ("", ""),
     ],
 )
-def test_a_mistake_is_reported_with_its_file_and_line(parse, text, message):
-    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        compile_rules(parse(text))
+def test_rows_are_tidied(raw, text):
+    assert _tidy([raw]) == [text]
+    assert _tidy([raw, "", raw]) == [text, "", text]
 
 
-def test_every_rule_can_be_reached_from_messages_or_articles():
+def test_a_plain_row_has_no_capitals_and_no_final_full_stop(parse):
+    rules = parse("topic: t\nroot: Ann left. {name} ate ...\nname: Ben\n")
+    plain = np.array([True, False])
+    assert write(rules, "root", 2, plain=plain) == ["ann left. ben ate", "Ann left. Ben ate..."]
+
+
+# --- The rule files ---
+
+
+def references(rule):
+    return {reference for choice in rule.choices for _, reference in choice if reference}
+
+
+def reach(rules, name, above=()):
+    """The rules that a rule can become, in any topic; fails if one is missing or reaches itself."""
+    assert name not in above, f"{name} reaches itself"
+    reached = {name}
+    for reference in references(rules[name]):
+        reached |= reach(rules, reference, (*above, name))
+    return reached
+
+
+@pytest.mark.parametrize("register", REGISTERS)
+def test_no_rule_is_defined_twice_in_a_register(register):
+    lines = "\n".join(
+        population._file(name).read_text(encoding="utf-8") for name in ("lexicon.txt", register)
+    )
+    heads = re.findall(r"(?m)^([\w./?]+)\s*[:~]", lines)
+    names = [
+        head.rpartition(".")[0] + "." + form
+        for head in heads
+        for form in head.rpartition(".")[2].split("/")
+    ]
+    assert [name for name, times in Counter(names).items() if times > 1] == []
+    assert len(heads) == len(re.findall(r"(?m)^[^\s#]", lines))
+
+
+@pytest.mark.parametrize("register", REGISTERS)
+def test_no_bracket_is_left_in_a_text(register):
+    for name, rule in REGISTERS[register]().rules.items():
+        assert rule.choices, name
+        for text, _ in itertools.chain(*rule.choices):
+            assert not re.search(r"[{}()|*]", text), name
+
+
+def test_every_rule_is_defined_and_can_be_reached_from_messages_or_articles():
     reached, everything = set(), set()
-    for name, (root, _) in REGISTERS.items():
-        rules = register(name)
-        everything |= rules.keys()
-        waiting = [
-            root,
-            "topic",
-            *(rule for rule in rules if rule == "new" or rule.startswith("secret.")),
-        ]
-        while waiting:
-            rule = waiting.pop()
-            if rule not in reached or rule in (root, "topic"):
-                reached.add(rule)
-                found = {
-                    t
-                    for choice in rules[rule]
-                    for symbol in choice.symbols
-                    for t in referenced_rules(rules, symbol)
+    for register in (population._chat(), population._articles()):
+        everything |= register.rules.keys()
+        roots = {"topic", "message", "new", "sentence"} & register.rules.keys()
+        roots |= {name for name in register.rules if name.startswith("secret.")}
+        topics = [choice[0][0] for choice in register.rules["topic"].choices]
+        for topic, rules in zip(topics, register.rules_by_topic, strict=True):
+            for root in roots:
+                reached |= {
+                    re.sub(r"^topic\.", f"{topic}.", name).removeprefix("own.")
+                    for name in reach(rules, root)
                 }
-                waiting += found - reached
     assert everything - reached == set()

@@ -26,15 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from bayesgram.errors import UsageError
-from bayesgram.synthetic.grammar import (
-    GrammarTables,
-    Keys,
-    compile_rules,
-    derive,
-    expand_rows,
-    read_rules,
-    unit_interval,
-)
+from bayesgram.synthetic.grammar import Grammar, Keys, derive, read_rules, unit_interval
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 
@@ -147,7 +139,7 @@ class Population:
             times = np.clip(sentences - (np.cumsum(times) - times), 0, times)
             keys = keys[times > 0]
             times = times[times > 0]
-            roots = np.full(len(keys), articles.rule["sentence"])
+            roots = np.full(len(keys), "sentence")
             topics = articles.topic(unit_interval(derive(keys, _TOPIC)))
             yield pa.record_batch(
                 {"text": articles.write(derive(keys, _WORDS), keys, roots, topics, times=times)}
@@ -164,7 +156,7 @@ class Population:
         for first in range(0, posts, POSTS_PER_BATCH):
             numbers = np.arange(first, min(first + POSTS_PER_BATCH, posts), dtype=np.uint64)
             keys = derive(derive(np.uint64(self.seed), _POST), numbers)
-            roots = np.full(len(keys), chat.rule["message"])
+            roots = np.full(len(keys), "message")
             topics = chat.topic(unit_interval(derive(keys, _TOPIC)))
             yield pa.record_batch({"text": chat.write(derive(keys, _WORDS), keys, roots, topics)})
 
@@ -175,9 +167,8 @@ class Population:
         for user, rule in _secrets_among(0, self.users):
             keys = self._user_keys(np.array([user]))
             plain = unit_interval(derive(keys, _STYLE)) < PLAIN_SHARE
-            root = np.array([_chat().rule[rule]])
             text = _chat().write(
-                derive(keys, _SECRET), keys, root, np.zeros(1, np.int64), plain=plain
+                derive(keys, _SECRET), keys, np.array([rule]), np.zeros(1, np.int64), plain=plain
             )
             secrets.append(
                 Secret(make_user_ids(keys)[0].as_py(), text[0].as_py(), rule.split(".")[1])
@@ -293,51 +284,6 @@ def _write_lines(path: Path, batches: Iterator[pa.RecordBatch], progress: Progre
                 progress(done)
 
 
-@dataclass(frozen=True)
-class TextRegister:
-    """A compiled grammar, for one kind of text."""
-
-    tables: GrammarTables
-    rule: dict[str, int]  # the number of each rule
-
-    def topic(self, u: NDArray[np.float64]) -> Index:
-        """Return the topic at u in [0, 1): an index into the choices of the rule `topic`."""
-        return np.searchsorted(self.topic_chances, u, side="right")
-
-    @property
-    def topic_chances(self) -> NDArray[np.float64]:
-        """How likely each topic is, cumulatively."""
-        first, last = self.tables.first_choice[self.rule["topic"] :][:2]
-        return self.tables.chance[first:last]
-
-    def write(
-        self,
-        keys: Keys,
-        owners: Keys,
-        roots: Index,
-        topics: Index,
-        *,
-        times: Index | None = None,
-        plain: NDArray[np.bool_] | None = None,
-    ) -> pa.StringArray:
-        """Expand one row for each key, straight into Arrow's buffers.
-
-        Args:
-            keys: The random keys of the rows.
-            owners: The keys of their owners, who keep their habits.
-            roots: The rules that the rows start from.
-            topics: The topics of the rows.
-            times: How often each root is expanded; once by default.
-            plain: Which rows have no capitals and no final full stop; none by default.
-        """
-        times = np.ones(len(keys), np.int64) if times is None else times
-        plain = np.zeros(len(keys), np.bool_) if plain is None else plain
-        text, ends = expand_rows(self.tables, keys, owners, roots, times, topics, plain)
-        return pa.StringArray.from_buffers(
-            len(keys), pa.py_buffer(ends.data), pa.py_buffer(text.data)
-        )
-
-
 def write_chat_messages(keys: Keys, owners: Keys, topics: Index) -> pa.StringArray:
     """Return a message for each random key, in the habits of its owner and on its topic.
 
@@ -346,7 +292,7 @@ def write_chat_messages(keys: Keys, owners: Keys, topics: Index) -> pa.StringArr
         owners: The keys of their owners.
         topics: Their topics.
     """
-    return _chat().write(keys, owners, np.full(len(keys), _chat().rule["message"]), topics)
+    return _chat().write(keys, owners, np.full(len(keys), "message"), topics)
 
 
 def cumulative_topic_chances() -> NDArray[np.float64]:
@@ -355,50 +301,44 @@ def cumulative_topic_chances() -> NDArray[np.float64]:
 
 
 @cache
-def _chat() -> TextRegister:
-    return TextRegister(*compile_rules(read_rules(_file("lexicon.txt"), _file("chat.txt"))))
+def _chat() -> Grammar:
+    return Grammar(read_rules(_file("lexicon.txt"), _file("chat.txt")))
 
 
 @cache
-def _articles() -> TextRegister:
-    return TextRegister(
-        *compile_rules(read_rules(_file("lexicon.txt"), _file("articles.txt")), tilt=ARTICLE_TILT)
-    )
+def _articles() -> Grammar:
+    return Grammar(read_rules(_file("lexicon.txt"), _file("articles.txt"), tilt=ARTICLE_TILT))
 
 
 @cache
-def _public_chat() -> TextRegister:
-    return TextRegister(
-        *compile_rules(read_rules(_file("lexicon.txt"), _file("chat.txt")), tilt=CHAT_TILT)
-    )
+def _public_chat() -> Grammar:
+    return Grammar(read_rules(_file("lexicon.txt"), _file("chat.txt"), tilt=CHAT_TILT))
 
 
 def _file(name: str) -> Path:
     return Path(__file__).with_name(name)
 
 
-def _plan_messages(users: Index, keys: Keys) -> tuple[Index, Index, Keys, Index]:
+def _plan_messages(users: Index, keys: Keys) -> tuple[Index, NDArray[np.str_], Keys, Index]:
     """Return the messages of a batch, in shuffled order: user, root rule, random key, topic."""
-    chat = _chat()
     counts, leanings = draw_activity(unit_interval(derive(keys, _COUNT)))
     who = np.repeat(np.arange(len(users)), counts)
-    roots = np.full(len(who), chat.rule["message"])
+    roots = np.full(len(who), "message")
     for user, rule in _secrets_among(users[0], users[-1] + 1):
         copies = CANARY_COPIES if "canary" in rule else 1
         who = np.append(who, np.repeat(user - users[0], copies))
-        roots = np.append(roots, np.repeat(chat.rule[rule], copies))
+        roots = np.append(roots, np.repeat(rule, copies))
     nth = _nth_of_its_user(who)
     message = derive(derive(keys, _MESSAGE)[who], nth)
-    secret = roots != chat.rule["message"]
-    roots = np.where(
-        ~secret & (unit_interval(derive(message, _NEW)) < NEW_SHARE), chat.rule["new"], roots
-    )
+    secret = roots != "message"
+    new = ~secret & (unit_interval(derive(message, _NEW)) < NEW_SHARE)
+    roots = np.where(new, "new", roots)
     text_keys = np.where(secret, derive(keys, _SECRET)[who], derive(message, _WORDS))
     order = np.argsort(derive(derive(keys, _ORDER)[who], nth))
     liked = unit_interval(derive(message, _LOYAL)) / TOPIC_PERSISTENCE
     favourite = derive(derive(keys, _LIKES)[who], (liked * TOPICS_PER_USER).astype(np.uint64))
     draws = unit_interval(np.where(liked < 1, favourite, derive(message, _TOPIC)))
-    topics = chat.topic(np.minimum(draws ** leanings[who], BELOW_1))
+    topics = _chat().topic(np.minimum(draws ** leanings[who], BELOW_1))
     return who[order], roots[order], text_keys[order], topics[order]
 
 
