@@ -300,9 +300,10 @@ class Law:
     def law_ratios(self) -> list[Floats]:
         """Return the ratios of the probabilities that people draw from, of n-grams and words."""
         words = Design.from_vocabulary(self.vocabulary).words - self.size
-        sums = []
-        for shares in (self.before, self.after):
-            sums.append(np.bincount(words.ravel(), np.repeat(shares, words.shape[1])))
+        sums = [
+            np.bincount(words.ravel(), np.repeat(shares, words.shape[1]))
+            for shares in (self.before, self.after)
+        ]
         exact = [self.after / self.before, sums[1] / sums[0]]
         # What did not change is exactly 1, and not 1 + 1e-16.
         return [np.where(np.abs(ratios - 1) < 1e-9, 1.0, ratios) for ratios in exact]
