@@ -1,21 +1,25 @@
-"""Do the intervals of `compare` hold the true ratios, is its false discovery rate kept, and what does it find?
+"""Do intervals of `compare` hold the true ratios, and is its false discovery rate kept?
 
     python benchmarks/compare.py [--laws 5] [--pairs 8] [--users 20000] [--size 3000] [--epsilon 1]
-        [--only TEXT] [--reddit FOLDER] [--commits FILE --public FILE] [--reviews FILE --public FILE]
+        [--only TEXT] [--reddit FOLDER] [--commits FILE --public FILE] [--reviews FILE --public
+        FILE]
 
-Made-up people: n-grams follow Zipf's law, people write log-normal amounts and repeat themselves (a share of what they
-write is something that they have written before, in the week before too if they are the same people). Every week is
-measured by `posterior` at ε. A *law* is a random pair of distributions; its true rates, for text counted up to the clip
-norm, are those of POPULATION times as many people. Several pairs of weeks are drawn from each law.
+Made-up people: n-grams follow Zipf's law, people write log-normal amounts and repeat themselves (a
+share of what they write is something that they have written before, in the week before too if they
+are the same people). Every week is measured by `posterior` at ε. A *law* is a random pair of
+distributions; its true rates, for text counted up to the clip norm, are those of POPULATION times
+as many people. Several pairs of weeks are drawn from each law.
 
-Real text: halves of Reddit's posts (the true ratio is 1), and groups of commit authors or of film reviews by the words
-that they use (the truth is the realised ratio of clipped counts).
+Real text: halves of Reddit's posts (the true ratio is 1), and groups of commit authors or of film
+reviews by the words that they use (the truth is the realised ratio of clipped counts).
 
-For each row it prints, as means over pairs: how many n-grams are tested, the share whose 95% interval holds the true
-ratio (of clipped counts, and of counts as written), the same for n-grams above 10 noise deviations and for those
-listed, the median width of intervals as a factor, the share of intervals without an end, the false discovery
-proportion with its standard error (a discovery is false if the true ratio is 1 or on the other side of 1), and which
-share of the n-grams that changed by a factor of 1.3 or more is found. Rows that end with "words" are about words.
+It prints a table, as means over pairs: how many n-grams are tested; the share whose 95% interval
+holds the true ratio (of clipped counts; of counts as written; of clipped counts for n-grams above
+10 noise deviations, for all n-grams whether tested or not, and for those that are listed); the
+median width of intervals as a factor, of those with two ends, and the share without; how many are
+listed; the false discovery proportion of the whole list with its standard error (a discovery is
+false if the true ratio is 1 or on the other side of 1); and which share of the tested n-grams that
+changed by a factor of 1.3 or more is found. Every second row is about words.
 """
 
 import argparse
@@ -309,7 +313,7 @@ class Law:
         return [np.where(np.abs(ratios - 1) < 1e-9, 1.0, ratios) for ratios in exact]
 
     def true_ratios(self, measured: Measured, clip_norm: float) -> list[Floats]:
-        """Return the ratios of rates up to a clip norm, of n-grams and words, then as written (infinite norm)."""
+        """Return the ratios of rates up to a clip norm, of n-grams and of words."""
         if self.setting.change == "nothing":
             return [np.ones(self.size), np.ones(measured.coordinates.shape.size - self.size - 1)]
         if clip_norm not in self.truths:
@@ -343,86 +347,153 @@ def ratio(first: Floats, second: Floats) -> Floats:
 
 def judge(
     measured: Sequence[Measured],
-    truth: Floats,
-    law: Floats | None = None,
-    written: Floats | None = None,
-    *,
-    words: bool,
-) -> dict[str, float]:
-    """Compare two releases with the true ratios.
+    truths: Sequence[Floats],
+    laws: Sequence[Floats] | None = None,
+    written: Sequence[Floats] | None = None,
+) -> list[dict[str, float]]:
+    """Compare two releases with the true ratios; n-grams and words are one list, as in `compare`.
 
     Args:
         measured: Two releases.
-        truth: Ratios of rates of text counted up to the clip norm.
-        law: Ratios of the probabilities that people draw from, which decide what is a false
-            discovery and what is to be found; by default `truth`.
+        truths: Ratios of rates of text counted up to the clip norm, of n-grams and of words.
+        laws: Ratios of the probabilities that people draw from, which decide what is a false
+            discovery and what is to be found; by default `truths`.
         written: Ratios of rates as written.
-        words: Whether words are compared.
+
+    Returns:
+        Numbers about n-grams, and about words.
     """
-    law = truth if law is None else law
-    shares = statistics.noisy_shares([each.release_counts(words=words) for each in measured])
-    intervals = statistics.ratio_intervals(shares, statistics.critical_misfit(2))
-    p_values = statistics.misfit_p_values(intervals.misfit, 2)
-    is_known = ~np.isnan(truth)
-    is_tested = shares.tested_mask
-    excludes_one = (intervals.low > 1) | (intervals.high < 1)
-    rates = np.ones(truth.size)
+    shares = [
+        statistics.noisy_shares([each.release_counts(words=words) for each in measured])
+        for words in (False, True)
+    ]
+    critical_value = statistics.critical_misfit(2)
+    intervals = [statistics.ratio_intervals(each, critical_value) for each in shares]
+    is_tested = np.concatenate([each.tested_mask for each in shares])
+    p_values = np.concatenate([statistics.misfit_p_values(each.misfit, 2) for each in intervals])
+    excludes_one = np.concatenate([(each.low > 1) | (each.high < 1) for each in intervals])
+    rates = np.ones(p_values.size)
     rates[is_tested] = statistics.false_discovery_rates(
         p_values[is_tested], excludes_one[is_tested]
     )
-    is_listed = rates <= FDR
+    is_listed = np.split(rates <= FDR, [truths[0].size])
+    rows = [
+        judge_kind(
+            shares[kind],
+            intervals[kind],
+            is_listed[kind],
+            truths[kind],
+            truths[kind] if laws is None else laws[kind],
+            None if written is None else written[kind],
+        )
+        for kind in (0, 1)
+    ]
+    false_count = sum(row["false"] for row in rows)
+    rows[0]["proportion"] = false_count / max(sum(row["listed"] for row in rows), 1)
+    rows[1]["proportion"] = math.nan  # it is about the whole list
+    return rows
+
+
+def judge_kind(
+    shares: statistics.NoisyShares,
+    intervals: statistics.RatioIntervals,
+    is_listed: Bools,
+    truth: Floats,
+    law: Floats,
+    written: Floats | None,
+) -> dict[str, float]:
+    """Return numbers about n-grams or words of one comparison."""
+    is_known = ~np.isnan(truth)
+    judged = shares.tested_mask & is_known
     is_false = is_listed & is_known & ((law == 1) | ((law > 1) != (intervals.ratio > 1)))
     precision = 1 / shares.noise_var
     pooled_z = (precision * shares.shares).sum(axis=0) / np.sqrt(precision.sum(axis=0))
-    judged = is_tested & is_known
+    held = (intervals.low * (1 - 1e-9) <= truth) & (truth <= intervals.high * (1 + 1e-9))
 
-    def coverage(of: Floats, among: Bools) -> float:
-        held = (intervals.low * (1 - 1e-9) <= of) & (of <= intervals.high * (1 + 1e-9))
-        return float(held[among].mean()) if among.any() else math.nan
+    def coverage(of: Bools, among: Bools) -> float:
+        return float(of[among].mean()) if among.any() else math.nan
 
+    held_as_written = math.nan
+    if written is not None:
+        inside = (intervals.low * (1 - 1e-9) <= written) & (written <= intervals.high * (1 + 1e-9))
+        held_as_written = coverage(inside, judged)
     has_ends = (intervals.low > 0) & np.isfinite(intervals.high)
     widths = np.log(intervals.high[judged & has_ends] / intervals.low[judged & has_ends])
     with np.errstate(divide="ignore"):
         is_clear = judged & (np.abs(np.log(law)) > math.log(CLEAR))
     return {
-        "tested": float(is_tested.sum()),
-        "coverage": coverage(truth, judged),
-        "written": math.nan if written is None else coverage(written, judged),
-        "all": coverage(truth, is_known),
-        "visible": coverage(truth, judged & (pooled_z > VISIBLE)),
-        "listed coverage": coverage(truth, is_listed & is_known),
+        "tested": float(shares.tested_mask.sum()),
+        "coverage": coverage(held, judged),
+        "written": held_as_written,
+        "all": coverage(held, is_known),
+        "visible": coverage(held, judged & (pooled_z > VISIBLE)),
         "width": float(np.median(widths)) if widths.size else math.nan,
-        "open": float((~has_ends)[judged].mean()) if judged.any() else math.nan,
+        "open": coverage(~has_ends, judged),
         "listed": float(is_listed.sum()),
-        "false": float(is_false.sum()) / max(int(is_listed.sum()), 1),
+        "held": float((held & is_listed & is_known).sum()),
+        "false": float(is_false.sum()),
         "found": float((is_listed & is_clear).sum()),
         "clear": float(is_clear.sum()),
-        "dispersion": float(np.median(shares.sampling_scale[0]))
-        * measured[0].noisy.total
-        * (1 + words),
     }
+
+
+Rows = tuple[list[dict[str, float]], list[dict[str, float]]]  # of n-grams, and of words
+
+
+def add_rows(by_kind: Rows, rows: Sequence[dict[str, float]]) -> None:
+    """Add what was found in one pair."""
+    for kind, row in zip(by_kind, rows, strict=True):
+        kind.append(row)
 
 
 def print_row(name: str, rows: Sequence[dict[str, float]]) -> None:
     """Print means over pairs."""
-    means = {key: float(np.nanmean([row[key] for row in rows] or [math.nan])) for key in rows[0]}
-    proportions = np.array([row["false"] for row in rows])
+    means = {key: float(np.nanmean([row[key] for row in rows])) for key in rows[0]}
+    totals = {key: sum(row[key] for row in rows) for key in ("listed", "held", "found", "clear")}
+    proportions = np.array([row["proportion"] for row in rows])
     error = proportions.std(ddof=1) / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
-    clear = sum(row["clear"] for row in rows)
-    power = f"{sum(row['found'] for row in rows) / clear:.1%}" if clear else "–"
-    print(
-        f"{name:<46} tested {means['tested']:6.0f}  cover {means['coverage']:.1%}"
-        f" (as written {means['written']:.1%}, all {means['all']:.1%}, visible {means['visible']:.1%},"
-        f" listed {means['listed coverage']:.1%})  width ×{math.exp(means['width']):.2f},"
-        f" open {means['open']:.0%}  listed {means['listed']:.1f}"
-        f"  FDR {means['false']:.3f} ± {error:.3f}  found {power}  D {means['dispersion']:.2f}",
-        flush=True,
+    held = f"{totals['held'] / totals['listed']:.0%}" if totals["listed"] else "–"
+    power = f"{totals['found'] / totals['clear']:.1%}" if totals["clear"] else "–"
+    rate = "" if math.isnan(means["proportion"]) else f"{means['proportion']:.1%} ± {error:.1%}"
+    cells = [
+        name,
+        f"{means['tested']:,.0f}",
+        f"{means['coverage']:.1%}",
+        f"{means['written']:.1%}",
+        f"{means['visible']:.1%}",
+        f"{means['all']:.1%}",
+        held,
+        f"×{math.exp(means['width']):.1f}",
+        f"{means['open']:.0%}",
+        f"{means['listed']:.1f}",
+        rate,
+        power,
+    ]
+    print("| " + " | ".join(cells).replace("nan%", "–") + " |", flush=True)
+
+
+def print_head() -> None:
+    """Print the heads of the columns."""
+    heads = (
+        "",
+        "tested",
+        "intervals hold the ratio",
+        "as written",
+        "of the visible",
+        "of all",
+        "of the listed",
+        "width",
+        "open",
+        "listed",
+        "false discoveries",
+        "found",
     )
+    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|", flush=True)
 
 
 def run_made_up(setting: Setting, options: argparse.Namespace) -> None:
     """Print the rows of a setting: n-grams, then words."""
-    by_kind: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    by_kind: Rows = ([], [])
     users = [int(options.users * part) for part in setting.users]
     for number in range(options.laws):
         law = Law(setting, options.users, options.size, options.first_seed + number)
@@ -442,11 +513,7 @@ def run_made_up(setting: Setting, options: argparse.Namespace) -> None:
             norms = [each.details["clip_norm_used"] for each in measured]
             truths = law.true_ratios(measured[0], math.sqrt(norms[0] * norms[1]))
             written = law.true_ratios(measured[0], 1e6)
-            laws = law.law_ratios()
-            for kind, rows in enumerate(by_kind):
-                rows.append(
-                    judge(measured, truths[kind], laws[kind], written[kind], words=kind == 1)
-                )
+            add_rows(by_kind, judge(measured, truths, law.law_ratios(), written))
     print_row(setting.name, by_kind[0])
     print_row(f"{setting.name}: words", by_kind[1])
 
@@ -468,7 +535,7 @@ def run_groups(
     """Print rows for all pairs of real groups: is the realised ratio of clipped counts covered?"""
     names = list(groups)
     for first, second in [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]:
-        by_kind: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+        by_kind: Rows = ([], [])
         for seed in range(options.pairs):
             measured = [
                 Measured.draw(groups[group], vocabulary, options.epsilon, 2 * seed + at, None)
@@ -478,9 +545,8 @@ def run_groups(
                 each.exact_counts(groups[group])
                 for each, group in zip(measured, (first, second), strict=True)
             ]
-            for kind, rows in enumerate(by_kind):
-                truth = ratio(exact[0][kind], exact[1][kind])
-                rows.append(judge(measured, truth, words=kind == 1))
+            truths = [ratio(first, second) for first, second in zip(*exact, strict=True)]
+            add_rows(by_kind, judge(measured, truths))
         print_row(f"{name}: {first} / {second}", by_kind[0])
         print_row(f"{name}: {first} / {second}: words", by_kind[1])
 
@@ -535,7 +601,7 @@ def run_reddit(folder: str, options: argparse.Namespace) -> None:
     table = pq.read_table(f"{folder}/reddit/counts.parquet")
     vocabulary = Vocabulary.load(f"{folder}/wikipedia/vocabulary.parquet")
     users, ngrams, counts = (table[name].to_numpy() for name in ("user", "ngram", "count"))
-    by_kind: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    by_kind: Rows = ([], [])
     for seed in range(options.pairs):
         rng = np.random.default_rng(seed)
         half_of_user = rng.permutation(int(users.max()) + 1) % max(
@@ -562,9 +628,8 @@ def run_reddit(folder: str, options: argparse.Namespace) -> None:
             Measured.draw(half, vocabulary, options.epsilon, 2 * seed + at, None)
             for at, half in enumerate(halves)
         ]
-        for kind, rows in enumerate(by_kind):
-            size = (measured[0].noisy.counts, measured[0].noisy.word_counts)[kind].size
-            rows.append(judge(measured, np.ones(size), words=kind == 1))
+        word_count = measured[0].coordinates.shape.size - len(vocabulary) - 1
+        add_rows(by_kind, judge(measured, [np.ones(len(vocabulary)), np.ones(word_count)]))
     print_row(f"Reddit, halves of {options.reddit_users:,}", by_kind[0])
     print_row(f"Reddit, halves of {options.reddit_users:,}: words", by_kind[1])
 
@@ -595,6 +660,7 @@ def main() -> None:
     parser.add_argument("--public", help="public text for bigrams")
     parser.add_argument("--bigrams", type=int, default=20_000)
     options = parser.parse_args()
+    print_head()
     if options.reddit:
         run_reddit(options.reddit, options)
     if options.commits:

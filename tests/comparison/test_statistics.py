@@ -123,7 +123,7 @@ def test_where_nothing_is_negative_it_is_the_statistic_of_fieller():
 
 
 def test_an_interval_is_all_ratios_that_the_test_accepts():
-    """Brute force: S on a fine grid of ratios, for every n-gram, is small exactly inside the interval."""
+    """Brute force: on a fine grid of ratios, S is small exactly inside the interval."""
     shares = random_shares(2, 400)
     found = ratio_intervals(shares, CRITICAL)
     for ratio in np.exp(np.linspace(-12, 12, 481)):
@@ -155,7 +155,7 @@ def pairs_of_shares(draw):
 
 @given(pairs_of_shares(), st.integers(2, 6))
 def test_no_row_contradicts_itself(pair, release_count):
-    """Estimate in its interval; p < 0.05 exactly if that excludes 1; then the estimate is on its side."""
+    """The estimate is inside; p < 0.05 exactly if 1 is outside, on the other side of it."""
     critical_value = critical_misfit(release_count)
     found = ratio_intervals(pair, critical_value)
     p_values = misfit_p_values(found.misfit, release_count)
@@ -193,7 +193,7 @@ def test_shares_that_are_shown_are_means_of_truncated_normal_distributions(z, no
 
 
 def test_the_estimate_can_not_leave_the_interval():
-    """Half of the proof in `positive_shares`: a share alone adds at most 0.64 to S, a negative one 2."""
+    """The proof in `positive_shares`: a share adds at most 0.64 to S, a negative one 2."""
     z = np.concatenate([-np.geomspace(1e-3, 1e3, 400), np.geomspace(1e-3, 1e3, 400), [0.0]])
     shares = NoisyShares(np.tile(z, (2, 1)), np.ones((2, z.size)), *(np.zeros((2, z.size)),) * 2)
     added = (z - shares.positive_shares[0]) ** 2 - np.minimum(z, 0) ** 2
@@ -207,7 +207,7 @@ def test_the_estimate_can_not_leave_the_interval():
 
 @pytest.mark.parametrize("burst", [0.8, 2.0])
 def test_intervals_cover_known_ratios(zipf, burst):
-    """12 pairs of 1,500 n-grams that all changed: outside these bounds once in 10⁶ seeds, or if it is wrong."""
+    """12 pairs of 1,500 n-grams that all changed; outside these bounds once in 10⁶ seeds."""
     rng = np.random.default_rng(11)
     truth = np.exp(rng.normal(0, 0.8, SIZE))
     after = zipf * truth
@@ -330,7 +330,7 @@ def test_the_histogram_of_norms_gives_the_dispersion_of_clipped_counts():
 
 
 def test_without_a_histogram_people_who_repeat_themselves_are_no_change(zipf):
-    """Large counts vary by who wrote what far more than by noise: with noise alone, the list would be long."""
+    """Large counts vary by who wrote what far more than by noise alone."""
     rng = np.random.default_rng(4)
     pair = [week(zipf, total=3e7, burst=1.7, rng=rng) for _ in range(2)]
     shares = noisy_shares(pair)

@@ -1,21 +1,23 @@
 """What rose and fell between releases, or between public text and a release, and how sure that is.
 
-In:  releases, matched by the strings of their n-grams.   Out: a `Comparison`: every n-gram and word that they have in
-common, with the ratio of its rates, a 95% interval, and the false discovery rate at which it is listed; and the same as
-a table, CSV, Parquet or JSON.
+In:  releases, matched by the strings of their n-grams.   Out: a `Comparison`: every n-gram and word
+that they have in common, with the ratio of its rates, a 95% interval, and the false discovery rate
+at which it is listed; and the same as a table, CSV, Parquet or JSON.
 
-Releases are compared by their noisy measurements (`statistics`), never by their posteriors: measurements have known,
-independent noise, also where one release was the prior of the next. A release without measurements is refused.
-Post-processing: costs no privacy. Does not read private data.
+Releases are compared by their noisy measurements (`statistics`), never by their posteriors:
+measurements have known, independent noise, also where one release was the prior of the next. A
+release without measurements is refused. Post-processing: costs no privacy. Does not read private
+data.
 
 What a row shows always agrees, for every row and in every format:
 
 - *before* and *after* are measured shares, and the ratio is one over the other;
 - the ratio lies inside the interval;
-- a listed row has an interval that excludes 1, so it lies on the side (rose, fell) that the ratio says.
+- a listed row has an interval that excludes 1, so it lies on the side (rose, fell) that the ratio
+  says.
 
-Released probabilities θ are not shown: they are drawn to public text, each on its own, so that their ratio is not
-an estimate of the change.
+Released probabilities θ are not shown: they are drawn to public text, each on its own, so that
+their ratio is not an estimate of the change.
 """
 
 import json
@@ -67,13 +69,13 @@ MAX_RELEASES = 60
 
 PUBLIC_TEXT = "public text"
 
-# Noise deviations by which a total must exceed 0 for its order to be compared. Shares of a total that may be 0 mean
-# nothing, and (1) in `statistics` needs its relative error to be small.
+# Noise deviations by which a total must exceed 0 for its order to be compared. Shares of a total
+# that may be 0 mean nothing, and (1) in `statistics` needs its relative error to be small.
 MIN_TOTAL_Z = 5.0
 
-# Words are counted over all n-grams that contain them, so that one user adds more to them at once: the dispersion of
-# words is so many times that of n-grams. Measured medians: commit authors 1.1 to 1.3, Reddit 1.1 to 1.2, film reviews
-# 1.1 to 1.5, made-up people 1.1 to 1.9.
+# Words are counted over all n-grams that contain them, so that one user adds more to them at once:
+# the dispersion of words is so many times that of n-grams. Measured medians: commit authors 1.1 to
+# 1.3, Reddit 1.1 to 1.2, film reviews 1.1 to 1.5, made-up people 1.1 to 1.9.
 WORD_DISPERSION = 1.3
 
 # Clip norms named one by one for so many releases; of more, the smallest and the largest are named.
@@ -99,7 +101,8 @@ class Change:
         ngram: Its text.
         kind: "ngram" or "word".
         order: The order of the n-gram; for a word, that of the n-grams that it was counted in.
-        shares: Measured shares in every release; of public text and of a posterior if these were compared.
+        shares: Measured shares in every release; of public text and of a posterior if these were
+            compared.
         first: Index of the release *before*.
         second: Index of the release *after*; of more than two, these two differ most clearly.
         ratio: After over before.
@@ -135,12 +138,11 @@ class Change:
     def description(self) -> str:
         """The change in words.
 
-        >>> numbers = {"first": 0, "second": 1, "z": 8.0, "fdr": 1e-6}
-        >>> Change("a", "ngram", 1, (0.1, 0.3), ratio=2.94, low=2.1, high=3.91, **numbers).description
+        >>> shares = (0.1, 0.3)
+        >>> Change("a", "ngram", 1, shares, 0, 1, 2.94, 2.1, 3.91, z=8, fdr=1e-6).description
         'rose 2.9× (2.1–3.9)'
-        >>> Change("a", "ngram", 1, (0.1, 0.02), ratio=0.2, low=0.1, high=0.25, **numbers).description
-        'fell 5.0× (4.0–10)'
-        >>> Change("a", "ngram", 1, (0.1, 0.001), ratio=0.01, low=0, high=0.12, **numbers).description
+        >>> shares = (0.1, 0.001)
+        >>> Change("a", "ngram", 1, shares, 0, 1, 0.01, 0, 0.12, z=-8, fdr=1e-6).description
         'fell at least 8.3×'
         """
         if self.low <= 1 <= self.high:
@@ -271,8 +273,8 @@ class Comparison:
             else "Before is public text; after is the release, which is drawn towards public text."
         )
         return (
-            f"{shares} The change is after over before, with a {CONFIDENCE:.0%} interval that excludes no change."
-            ' "At least" means that noise hides how small the smaller one is.'
+            f"{shares} The change is after over before, with a {CONFIDENCE:.0%} interval that"
+            ' excludes no change. "At least" means that noise hides how small the smaller one is.'
         )
 
     @property
@@ -290,8 +292,8 @@ class Comparison:
         listed = np.zeros(len(self.ngrams), bool)
         listed[self.changed_rows] = True
         return (
-            f"{self._count_words(listed, 'changed')}: {tests}. False discovery rate {self.fdr:g}: of a list like"
-            f" this, at most about {self.fdr:.0%} are there by chance."
+            f"{self._count_words(listed, 'changed')}: {tests}. False discovery rate {self.fdr:g}:"
+            f" of a list like this, at most about {self.fdr:.0%} are there by chance."
         )
 
     def _count_words(self, mask: Bools, verb: str, *, always: bool = False) -> str:
@@ -318,8 +320,8 @@ def compare(
     """Return what changed between two or more releases, or between public text and one release.
 
     Args:
-        releases: Releases that keep their noisy measurements (`posterior`, `gaussian`), in the order of time or of
-            segments; one if there is a vocabulary.
+        releases: Releases that keep their noisy measurements (`posterior`, `gaussian`), in the
+            order of time or of segments; one if there is a vocabulary.
         vocabulary: The vocabulary of the release: its public text is compared with the release.
         names: What the releases are called.
         fdr: The false discovery rate: at most about so much of the list is chance.
@@ -357,18 +359,18 @@ def _check(releases: Sequence[Release], vocabulary: PublicDistribution | None, f
         )
     if vocabulary is not None and len(releases) != 1:
         raise UsageError(
-            f"{len(releases)} releases and a vocabulary: public text is compared with one release; leave the"
-            " vocabulary out to compare releases with each other."
+            f"{len(releases)} releases and a vocabulary: public text is compared with one release;"
+            " leave the vocabulary out to compare releases with each other."
         )
     if vocabulary is None and not 2 <= len(releases) <= MAX_RELEASES:
         raise UsageError(
-            f"{len(releases)} releases: give from 2 to {MAX_RELEASES}, or one and its vocabulary, to compare it with"
-            " public text."
+            f"{len(releases)} releases: give from 2 to {MAX_RELEASES}, or one and its vocabulary,"
+            " to compare it with public text."
         )
 
 
 def _require_measurements(releases: Sequence[Release], names: Sequence[str]) -> None:
-    """Refuse releases without noisy measurements: nothing says how much of their differences is noise."""
+    """Refuse releases without measurements: nothing says which differences are noise."""
     lacking = [
         f"{name} ({release.card.mechanism})"
         for name, release in zip(names, releases, strict=True)
@@ -376,25 +378,26 @@ def _require_measurements(releases: Sequence[Release], names: Sequence[str]) -> 
     ]
     if lacking:
         raise UsageError(
-            f"{', '.join(lacking)}: no measurements, so that changes can't be told from noise and have no intervals;"
-            " compare releases by posterior or gaussian, which keep their noisy measurements."
+            f"{', '.join(lacking)}: no measurements, so that changes can't be told from noise and"
+            " have no intervals; compare releases by posterior or gaussian, which keep their noisy measurements."
         )
 
 
 def _match_rows(
     releases: Sequence[Release], names: Sequence[str]
 ) -> tuple[list[Integers], list[str]]:
-    """Return the rows of the n-grams that all releases have, release by release, and notes about the others."""
+    """Return the rows of the n-grams that all releases have, and notes about the others."""
     for (one, first), (other, second) in combinations(zip(names, releases, strict=True), 2):
         if _is_same(first, second):
             raise UsageError(
-                f"{one} and {other}: are the same release, or two posteriors of it; give two that differ."
+                f"{one} and {other}: are the same release, or two posteriors of it; give two that"
+                " differ."
             )
         tokenizers = [release.card.vocabulary["tokenizer"] for release in (first, second)]
         if tokenizers[0] != tokenizers[1]:
             raise UsageError(
-                f"{one} was cut by the tokenizer {tokenizers[0]!r} and {other} by {tokenizers[1]!r}, so that the same"
-                " string is not the same n-gram; release both with one tokenizer."
+                f"{one} was cut by the tokenizer {tokenizers[0]!r} and {other} by"
+                f" {tokenizers[1]!r}, so that the same string is not the same n-gram; release both with one tokenizer."
             )
     is_common = np.ones(len(releases[0].ngrams), bool)
     places = [pc.index_in(releases[0].ngrams, release.ngrams) for release in releases]
@@ -417,14 +420,14 @@ def _match_rows(
     if not lacking:
         return rows, []
     note = (
-        f"{number:,} n-grams are in common; {' and '.join(lacking)} are not compared. Shares are of those"
-        " in common."
+        f"{number:,} n-grams are in common; {' and '.join(lacking)} are not compared. Shares are"
+        " of those in common."
     )
     return rows, [note]
 
 
 def _is_same(one: Release, other: Release) -> bool:
-    """Compare by measurements: the posteriors of two releases that noise hides are both public text."""
+    """Compare by measurements: two posteriors that are mostly noise may both be public text."""
     if one.measurements is not None and other.measurements is not None:
         return one.measurements.digest == other.measurements.digest
     return one.card == other.card and np.array_equal(one.probabilities, other.probabilities)
@@ -449,7 +452,7 @@ def _clipped_user_share(release: Release) -> float | None:
 
 
 def _clipping_notes(releases: Sequence[Release], names: Sequence[str]) -> list[str]:
-    """Say in one sentence how counts are clipped, and in another what it means if clip norms differ."""
+    """Say how counts are clipped, in one sentence, and what follows if clip norms differ."""
     parts = []
     known = []
     for name, release in zip(names, releases, strict=True):
@@ -470,8 +473,8 @@ def _clipping_notes(releases: Sequence[Release], names: Sequence[str]) -> list[s
     allowance = clip_norm_std(known)
     if allowance:
         notes.append(
-            f"Their clip norms differ, which moves ratios by about {allowance:.0%}: intervals allow for it. Give the"
-            " same --clip-norm to see smaller changes."
+            f"Their clip norms differ, which moves ratios by about {allowance:.0%}: intervals"
+            " allow for it. Give the same --clip-norm to see smaller changes."
         )
     return notes
 
@@ -548,8 +551,9 @@ class _Matched:
     def ngram_counts(self, order: int, texts: pa.LargeStringArray) -> ReleaseCounts:
         """Return noisy counts of n-grams of an order.
 
-        Shares are of the n-grams that are compared. If the release has no others, their total was measured;
-        otherwise the total without the others, or the sum of these, whichever has less noise.
+        Shares are of the n-grams that are compared. If the release has no others, their total was
+        measured; otherwise the total without the others, or the sum of these, whichever has less
+        noise.
         """
         measured_texts, counts, noise_std = self.measurements.ngrams(order)
         total, total_std = self.measurements.total(order)
@@ -566,7 +570,7 @@ class _Matched:
         return self._release_counts(counts[rows], noise_std[rows], (total, total_std), 1.0)
 
     def word_counts(self, order: int, texts: pa.LargeStringArray) -> ReleaseCounts:
-        """Return noisy counts of words in n-grams of an order; each n-gram has as many words as its order."""
+        """Return noisy counts of words in n-grams of an order, which have so many words each."""
         block = self.words
         if block is None:
             raise AssertionError("words are compared where all releases have them")
@@ -611,7 +615,7 @@ def _find(texts: pa.LargeStringArray, among: pa.LargeStringArray) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """N-grams of one order, or words, in all releases; `noisy` is None where noise hides a total."""
+    """N-grams of one order, or words, in all releases; `noisy` is None if a total is hidden."""
 
     texts: pa.LargeStringArray
     order: int
@@ -636,7 +640,8 @@ def _comparable_blocks(
         ]
         if hidden:
             notes.append(
-                f"Order {order}: noise hides even the total of {', '.join(hidden)}; it is not compared."
+                f"Order {order}: noise hides even the total of {', '.join(hidden)}; it is not"
+                " compared."
             )
         blocks.append(_Block(texts, order, False, None if hidden else noisy_shares(counts)))
     words = _word_block(matched, blocks, notes)
@@ -646,7 +651,7 @@ def _comparable_blocks(
 def _word_block(
     matched: Sequence[_Matched], blocks: Sequence[_Block], notes: list[str]
 ) -> _Block | None:
-    """Return the words of the longest n-grams; None where a release has none, or has counted them elsewhere."""
+    """Return the words of the longest n-grams; None if they can't be compared."""
     longest = blocks[-1]
     word_blocks = [each.words for each in matched if each.words is not None]
     if longest.noisy is None or longest.order == 1 or len(word_blocks) < len(matched):
@@ -709,7 +714,7 @@ class _BlockResult:
 
 
 def _judge_block(block: _Block, release_count: int) -> _BlockResult:
-    """Return shares, intervals and p-values; nan where a total is hidden, or an n-gram not tested."""
+    """Return shares, intervals and p-values; nan if a total is hidden or an n-gram untested."""
     size = len(block.texts)
     if block.noisy is None:
         unknown = np.full(size, np.nan)
@@ -730,7 +735,7 @@ def _judge_block(block: _Block, release_count: int) -> _BlockResult:
 
 
 def _false_discovery_rates(intervals: RatioIntervals, p_values: Floats) -> Floats:
-    """Return the rate at which each is listed, if ever: an interval that contains 1 is no change."""
+    """Return the rate at which each is listed; never if its interval contains 1."""
     is_tested = np.isfinite(p_values)
     excludes_one = (intervals.low > 1) | (intervals.high < 1)
     fdrs = np.full(p_values.size, np.nan)
@@ -745,10 +750,10 @@ def _z_scores(intervals: RatioIntervals) -> Floats:
 
 
 def _compare_with_public_text(release: Release, prior: Floats, name: str, fdr: float) -> Comparison:
-    """Compare a release with public text, which is a text and has no noise, by the posterior and its deviations.
+    """Compare the posterior of a release with public text, which has no noise.
 
-    The interval of the ratio is (θ ± 1.96 deviations)/π, and z = (θ − π)/deviation. The posterior is drawn to public
-    text, so that its distance from it is rather too small than too large.
+    The interval of the ratio is (θ ± 1.96 deviations)/π, and z = (θ − π)/deviation. The posterior
+    is drawn to public text, so that its distance from it is rather too small than too large.
     """
     if release.probability_std is None:
         raise UsageError(
@@ -789,10 +794,11 @@ CSV, PARQUET, JSON = SUFFIXES = (".csv", ".parquet", ".json")
 def comparison_table(comparison: Comparison) -> pa.Table:
     """Return a row for every n-gram and word, listed or not.
 
-    Columns: `kind` (ngram or word), `ngram`, `order`; `share NAME` and `noise NAME` of each release, the measured share
-    and the standard deviation of its noise; `from` and `to`, the two releases that the rest is about; `ratio`,
-    `ratio_low` (0: no lower end), `ratio_high` (infinite: no upper end), `log_ratio`, `z`; `p_value` and `fdr`, empty
-    where noise hides an n-gram (`tested` is false); `changed`, whether it is listed.
+    Columns: `kind` (ngram or word), `ngram`, `order`; `share NAME` and `noise NAME` of each
+        release, the measured share and the standard deviation of its noise; `from` and `to`, the
+        two releases that the rest is about; `ratio`, `ratio_low` (0: no lower end), `ratio_high`
+        (infinite: no upper end), `log_ratio`, `z`; `p_value` and `fdr`, empty where noise hides an
+        n-gram (`tested` is false); `changed`, whether it is listed.
     """
     names = np.array(comparison.names, object)
     intervals = comparison.intervals
@@ -828,7 +834,10 @@ def comparison_table(comparison: Comparison) -> pa.Table:
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Return what was compared, and what changed, the surest first; null is an interval without an upper end."""
+    """Return what was compared, and what changed, the surest first.
+
+    A `ratio_high` of null is an interval without an upper end.
+    """
     rows = comparison_table(comparison).take(pa.array(comparison.changed_rows)).to_pylist()
     changes = []
     for row, change in zip(rows, comparison.changes, strict=True):
@@ -862,7 +871,7 @@ def check_output_suffix(path: Path) -> None:
 
 
 def save_comparison(comparison: Comparison, path: Path, *, force: bool = False) -> None:
-    """Write what the name says: all n-grams and words, the surest changes first; as JSON what changed.
+    """Write all n-grams and words, the surest changes first; as JSON what changed.
 
     Args:
         comparison: What changed.

@@ -1,35 +1,36 @@
 """Ratios of rates between noisy counts: intervals, tests and a false discovery rate.
 
-In:  noisy counts of the same n-grams in two or more releases.   Out: for every n-gram the ratio of its
-rates, a 95% interval, a p-value, and the false discovery rate at which it is a discovery.
-Knows nothing of strings, releases or cards.
+In:  noisy counts of the same n-grams in two or more releases.   Out: for every n-gram the ratio of
+its rates, a 95% interval, a p-value, and the false discovery rate at which it is a discovery. Knows
+nothing of strings, releases or cards.
 
-The model. In release k, n-gram i has the noisy count y and the share x = y/n of the noisy total n. Its
-rate p is the expected share of text that is counted up to the clip norm. With E x = p,
+The model. In release k, n-gram i has the noisy count y and the share x = y/n of the noisy total n.
+Its rate p is the expected share of text that is counted up to the clip norm. With E x = p,
 
     Var x = v(p) = noise²/n² + D·p/n + c·p²                                                    (1)
 
 - noise is the privacy noise, which is known exactly.
 - D·p/n is chance: who happened to write what. One user adds g to a count, so Var y ≤ Σ E g² = D·E y
-  with D = Σ E g²/Σ E g, the *dispersion*: 1 if everybody writes an n-gram at most once, more if people
-  repeat themselves, less if clipping scales them down. Nobody adds more than J = noise/σ, so D ≤ J.
-- c is a relative variance that all n-grams of a release share: noise of the total, and an allowance for
-  clip norms that differ.
+  with D = Σ E g²/Σ E g, the *dispersion*: 1 if everybody writes an n-gram at most once, more if
+  people repeat themselves, less if clipping scales them down. Nobody adds more than J = noise/σ, so
+  D ≤ J.
+- c is a relative variance that all n-grams of a release share: noise of the total, and an allowance
+  for clip norms that differ.
 
 The test of one ratio r (Fieller, 1940, with variances under the hypothesis as in a score test). Let
-p₁ = p and p₂ = r·p. The variances v_k are those of (1) for the p that fits max(x, 0) best; then p ≥ 0 is fitted
-to x with these variances, and
+p₁ = p and p₂ = r·p. The variances v_k are those of (1) for the p that fits max(x, 0) best; then p ≥
+0 is fitted to x with these variances, and
 
     S(r) = Σ_k (x_k − p_k)²/v_k − Σ_k min(x_k, 0)²/v_k                                         (2)
 
 is (x₂ − r·x₁)²/(v₂ + r²·v₁) where no share is negative, so that it is χ² with one degree of freedom
 for the true r, whatever the rates are. The second sum is what no rate explains: a rate is not below
-0, and a negative count, which is noise, is no evidence. It lowers S, so that the test stays valid. The
-95% interval is {r : S(r) ≤ 3.84}. It never ends where noise hides the denominator, and the p-value is
-that of S(1), so p < 0.05 if and only if the interval excludes 1.
+0, and a negative count, which is noise, is no evidence. It lowers S, so that the test stays valid.
+The 95% interval is {r : S(r) ≤ 3.84}. It never ends where noise hides the denominator, and the
+p-value is that of S(1), so p < 0.05 if and only if the interval excludes 1.
 
-Of more than two releases, the two that differ most are compared. S is then judged by the largest of all
-pairs (Tukey's studentized range), so that interval and p-value account for the choice.
+Of more than two releases, the two that differ most are compared. S is then judged by the largest of
+all pairs (Tukey's studentized range), so that interval and p-value account for the choice.
 
 Nothing is learnt from how much other n-grams changed, except D where no histogram of norms gives it
 (`learn_dispersion`); that is at most J, which is always valid.
@@ -45,31 +46,34 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers
 
-# Probability that an interval contains the true ratio, before n-grams are chosen by looking at them.
+# Probability that an interval contains the true ratio, before n-grams are chosen by looking at
+# them.
 CONFIDENCE = 0.95
 
-# Noise deviations by which an n-gram's rate, pooled over all releases, must exceed 0 to be tested. The pooled
-# rate is independent of the differences if nothing changed, so this does not disturb the p-values.
-# Chosen on made-up people in benchmarks/compare.py: with 2, a tenth of the tested n-grams are pure noise
-# that was selected for being high, and intervals of ratios far from 1 cover them less often; with 3,
-# almost none are. A change that 3 excludes has p > 0.003, too little to be found among thousands.
+# Noise deviations by which an n-gram's rate, pooled over all releases, must exceed 0 to be tested.
+# The pooled rate is independent of the differences if nothing changed, so this does not disturb the
+# p-values. Chosen on one release of each group of commit authors: with 2, a third of the tested
+# n-grams are pure noise that was selected for being high, and intervals hold 93 to 96% of the
+# ratios; with 3, one in twenty, and 95 to 98%. A change that 3 excludes has p > 0.003, too little
+# to be found among thousands.
 MIN_POOLED_Z = 3.0
 
-# Relative standard deviation of the ratio of two counts for each factor of 2 between their clip norms:
-# clipping at another norm weighs the same people differently. Measured without noise, norms 2 to 8, n-grams
-# above 3 noise deviations (rms): Reddit 0.06–0.09, commit authors 0.065–0.08, made-up people 0.03–0.10,
-# film reviews below 0.01.
+# Relative standard deviation of the ratio of two counts for each factor of 2 between their clip
+# norms: clipping at another norm weighs the same people differently. Measured without noise, norms
+# 2 to 8, n-grams above 3 noise deviations (rms): Reddit 0.06–0.09, commit authors 0.065–0.08,
+# made-up people 0.03–0.10, film reviews below 0.01.
 CLIP_NORM_STD_PER_OCTAVE = 0.08
 
-# Rounds of the fit of p that gives the variances in (2). Its error shrinks by a factor of 1.6 or more in each round; with
-# 12, S is exact within 0.1% if the noise is at least twice the dispersion, as it is for ε up to about 4, and within 1%
-# otherwise (tests/comparison/test_statistics.py).
+# Rounds of the fit of p that gives the variances in (2). Its error shrinks by a factor of 1.6 or
+# more in each round; with 12, S is exact within 0.1% if the noise is at least twice the dispersion,
+# as it is for ε up to about 4, and within 1% otherwise (tests/comparison/test_statistics.py).
 FIT_ROUNDS = 12
 
 # Halvings of the angle that finds an end of an interval, a precision of 1e-10.
 BISECTION_STEPS = 34
 
-# In `learn_dispersion`: a squared z-score counts as at most this one, so that n-grams that did change hardly matter.
+# In `learn_dispersion`: a squared z-score counts as at most this one, so that n-grams that did
+# change hardly matter.
 MAX_SCORE = 1.5
 
 # E min(Z², 1.5²) and the standard deviation of min(Z², 1.5²) for a standard normal Z.
@@ -93,8 +97,8 @@ class ReleaseCounts:
         total: Noisy total of all n-grams that shares refer to.
         total_std: Standard deviation of its noise.
         max_user_count: J, the most that one user can add to each count.
-        dispersion: D, variance over mean of a count without noise; None if it is to be learnt. Never
-            taken to be more than J.
+        dispersion: D, variance over mean of a count without noise; None if it is to be learnt.
+            Never taken to be more than J.
         clip_norm: The clip norm, None if it is not known.
     """
 
@@ -132,7 +136,7 @@ class NoisyShares:
 
     @property
     def clearest_pairs(self) -> Integers:
-        """The two releases that differ most for each n-gram, in standard deviations, as indices (2 × V)."""
+        """Indices (2 × V) of the two releases that differ most, in standard deviations."""
         variances = self.variances(np.maximum(self.shares.mean(axis=0), 0.0))
         largest = np.full(self.shares.shape[1], -1.0)
         pairs = np.zeros((2, largest.size), np.int64)
@@ -152,11 +156,12 @@ class NoisyShares:
 
     @property
     def positive_shares(self) -> Floats:
-        """The mean of each share given that it is at least 0 and nothing else is known: what is shown to people.
+        """What is shown to people: the mean of each share, given that it is at least 0.
 
-        x + noise·φ(z)/Φ(z) with z = x/noise: the share itself where it is well above noise, and about 0.8 noise
-        deviations where nothing was counted. A ratio of two of them is positive, finite, and always inside the
-        interval: S is at most 0.64 + 2 there (`tests/comparison/test_statistics.py`), below 3.84.
+        x + noise·φ(z)/Φ(z) with z = x/noise: the share itself where it is well above noise, and
+        about 0.8 noise deviations where nothing was counted. A ratio of two of them is positive,
+        finite, and always inside the interval: S is at most 0.64 + 2 there
+        (`tests/comparison/test_statistics.py`), below 3.84.
         """
         from scipy.special import log_ndtr  # noqa: PLC0415 - 0.1 s
 
@@ -171,7 +176,7 @@ class NoisyShares:
 
     @property
     def tested_mask(self) -> Bools:
-        """Which n-grams are tested: those whose pooled rate exceeds `MIN_POOLED_Z` noise deviations."""
+        """Which n-grams are tested: their pooled rate exceeds `MIN_POOLED_Z` noise deviations."""
         precision = 1 / self.noise_var
         pooled_z = (precision * self.shares).sum(axis=0) / np.sqrt(precision.sum(axis=0))
         mask: Bools = pooled_z > MIN_POOLED_Z
@@ -240,19 +245,21 @@ def histogram_dispersion(
     users_std: float,
     clip_norm: float,
 ) -> float:
-    """Return D of a release from its noisy histogram of norms, without looking at any other release.
+    """Return D of a release from its noisy histogram of norms; no other release is used.
 
-    A user whose clipped counts are g has the norm² Σ_i (g_i/J_i)² = min(norm/Λ, 1)², in units of Λ². Over all
-    users the left side is Σ_i D_i·E y_i/J_i², and the right side follows from the histogram. If D is the same for all
-    n-grams,
+    A user whose clipped counts are g has the norm² Σ_i (g_i/J_i)² = min(norm/Λ, 1)², in units of
+    Λ². Over all users the left side is Σ_i D_i·E y_i/J_i², and the right side follows from the
+    histogram. If D is the same for all n-grams,
 
-        D = Σ_bins users·E min(norm/Λ, 1)² / Σ_i y_i/J_i²                                          (3)
+        D = Σ_bins users·E min(norm/Λ, 1)² / Σ_i y_i/J_i²                                  (3)
 
-    Words and totals are part of the norm and left out of the denominator, which makes D larger by 3 to 5%. One
-    standard error is added to the numerator and taken off the denominator, so that noise makes D larger, too.
+    Words and totals are part of the norm and left out of the denominator, which makes D larger by 3
+    to 5%. One standard error is added to the numerator and taken off the denominator, so that noise
+    makes D larger, too.
 
-    Measured on Reddit, commit authors, film reviews and made-up people: the median D of n-grams is 0.84 to 1.15
-    times (3) at any frequency; of the few n-grams that heavy repeaters write most, up to 2 times.
+    Measured on Reddit, commit authors, film reviews and made-up people: the median D of n-grams is
+    0.84 to 1.15 times (3) at any frequency; of the few n-grams that heavy repeaters write most, up
+    to 2 times.
 
     Args:
         counts: Noisy counts of all n-grams of a release, of all orders.
@@ -267,7 +274,8 @@ def histogram_dispersion(
         D in counts; infinite if noise hides it.
     """
     inner = np.minimum(norm_edges / clip_norm, 1.0)
-    # Norms are even in log between two edges: the mean of norm² from a to b is (b² − a²)/(2·log(b/a)).
+    # Norms are even in log between two edges: the mean of norm² from a to b is (b² −
+    # a²)/(2·log(b/a)).
     lower, upper = norm_edges[:-1], norm_edges[1:]
     inside = np.clip(clip_norm, lower, upper)
     squares = (inside**2 - lower**2) / (2 * clip_norm**2) + np.log(upper / inside)
@@ -281,10 +289,10 @@ def histogram_dispersion(
 def learn_dispersion(releases: Sequence[ReleaseCounts], shares: NoisyShares) -> float:
     """Return D from how far most n-grams stray from one release to the next.
 
-    For releases without a histogram of norms: those with a given clip norm, by segment, or by `gaussian`. The
-    smallest D under which the squared z-scores of consecutive releases, capped at `MAX_SCORE`², are no larger than
-    those of a normal distribution, less one standard error. N-grams that really changed make it too large, never
-    too small; it is at most J.
+    For releases without a histogram of norms: those with a given clip norm, by segment, or by
+    `gaussian`. The smallest D under which the squared z-scores of consecutive releases, capped at
+    `MAX_SCORE`², are no larger than those of a normal distribution, less one standard error.
+    N-grams that really changed make it too large, never too small; it is at most J.
 
     Args:
         releases: Noisy counts.
@@ -380,8 +388,9 @@ class RatioIntervals:
 def ratio_intervals(pair: NoisyShares, critical_value: float) -> RatioIntervals:
     """Return {r : S(r) ≤ critical value} for every n-gram, with S(1).
 
-    Ends are found by bisection between the estimate, where S is small, and 1 or the end of the scale. So an interval
-    excludes 1 exactly if S(1) exceeds the critical value, and then lies on the side of its estimate.
+    Ends are found by bisection between the estimate, where S is small, and 1 or the end of the
+    scale. So an interval excludes 1 exactly if S(1) exceeds the critical value, and then lies on
+    the side of its estimate.
 
     Args:
         pair: Shares in two releases.
@@ -408,7 +417,8 @@ def ratio_intervals(pair: NoisyShares, critical_value: float) -> RatioIntervals:
     is_one_inside = at_one <= critical_value
     ends = []
     for limit, is_low in ((np.zeros_like(ratio), True), (np.full_like(ratio, math.pi / 2), False)):
-        # Between the estimate and `limit`, or 1 if it lies between them and is known to be out; beyond 1 if it is in.
+        # Between the estimate and `limit`, or 1 if it lies between them and is known to be out;
+        # beyond 1 if it is in.
         is_one_between = (ratio > 1) if is_low else (ratio < 1)
         inner = np.where(is_one_between & is_one_inside, one, center)
         outer = np.where(is_one_between & ~is_one_inside, one, limit)
@@ -432,10 +442,11 @@ def ratio_intervals(pair: NoisyShares, critical_value: float) -> RatioIntervals:
 
 
 def misfit_p_values(misfits: Floats, release_count: int) -> Floats:
-    """Return the probability that the largest S(1) of all pairs of releases is so large if nothing changed.
+    """Return how likely the largest S(1) of all pairs is so large if nothing changed.
 
-    With R = 2 releases it is the tail of χ² with one degree of freedom. In general √(2S) is compared with the range of
-    R independent standard normal variables (Tukey; conservative where variances differ: Hayter, 1984):
+    With R = 2 releases it is the tail of χ² with one degree of freedom. In general √(2S) is
+    compared with the range of R independent standard normal variables (Tukey; conservative where
+    variances differ: Hayter, 1984):
 
         P = R ∫ φ(u)·{Φ(u)^(R−1) − [Φ(u) − Φ(u − √(2S))]^(R−1)} du
 
@@ -457,7 +468,7 @@ def misfit_p_values(misfits: Floats, release_count: int) -> Floats:
 
 
 def critical_misfit(release_count: int) -> float:
-    """Return the S that the largest of all pairs exceeds with probability 1 − CONFIDENCE if nothing changed.
+    """Return the S that the largest of all pairs exceeds with probability 5% by chance.
 
     >>> round(critical_misfit(2), 4)
     3.8415
@@ -474,7 +485,10 @@ def critical_misfit(release_count: int) -> float:
 
 @lru_cache(maxsize=8)
 def _range_tails(release_count: int) -> tuple[Floats, Floats]:
-    """Return z-scores from 0 to 36, where tails leave what a float holds, and the logs of their probabilities."""
+    """Return z-scores from 0 to 36 and the logs of their tail probabilities.
+
+    Beyond 36, tails are below what a float holds.
+    """
     from scipy.special import ndtr  # noqa: PLC0415 - 0.1 s
 
     scores = np.linspace(0.0, 36.0, 1801)
@@ -498,9 +512,9 @@ def _range_tails(release_count: int) -> tuple[Floats, Floats]:
 def false_discovery_rates(p_values: Floats, is_eligible: Bools) -> Floats:
     """Return the smallest false discovery rate at which each n-gram is listed; 1 if none is.
 
-    Benjamini and Hochberg's step-up procedure, in which an n-gram that is not eligible is never listed: the critical
-    value of rank k of m is min(rate·k/m, 0.05) if those with p < 0.05 are eligible. It is never above theirs, so the
-    rate holds as theirs does.
+    Benjamini and Hochberg's step-up procedure, in which an n-gram that is not eligible is never
+    listed: the critical value of rank k of m is min(rate·k/m, 0.05) if those with p < 0.05 are
+    eligible. It is never above theirs, so the rate holds as theirs does.
 
     >>> everything = np.array([True, True, True])
     >>> false_discovery_rates(np.array([0.01, 0.5, 0.02]), everything).round(3).tolist()
