@@ -264,7 +264,9 @@ class Measured:
         if noisy.word_counts is None or noisy.word_noise is None:
             raise ValueError("unigrams have no words")
         if dispersion is not None:
-            dispersion *= WORD_DISPERSION
+            dispersion = WORD_DISPERSION * statistics.mean_dispersion(
+                dispersion, noisy.counts, noisy.noise / sigma
+            )
         order = self.coordinates.words.shape[1] - 1
         return statistics.ReleaseCounts(
             noisy.word_counts, noisy.word_noise, order * noisy.total, order * noisy.total_noise,

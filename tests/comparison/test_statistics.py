@@ -20,6 +20,8 @@ from bayesgram.comparison.statistics import (
     critical_misfit,
     false_discovery_rates,
     histogram_dispersion,
+    limit_dispersion,
+    mean_dispersion,
     misfit,
     misfit_p_values,
     noisy_shares,
@@ -39,14 +41,16 @@ def zipf():
 def week(
     shares, *, total=3e5, jump=3.0, sigma=4.0, burst=1.5, clip_norm=4.0, given=False, rng=None
 ):
-    """Noisy counts: people who write an n-gram `burst` times, Poisson many, and Gaussian noise."""
+    """Noisy counts: people who add D to a count, Poisson many, and Gaussian noise; d is `burst`."""
     max_user_count = np.full(shares.size, jump) * (shares / shares.mean()) ** 0.25
-    exact = burst * rng.poisson(total * shares / burst)
+    added = limit_dispersion(burst, max_user_count)
+    exact = added * rng.poisson(total * shares / added)
     noise_std = sigma * max_user_count
     counts = exact + noise_std * rng.standard_normal(shares.size)
     dispersion = burst if given else None
-    total_std = 1e-4 * total
-    return ReleaseCounts(counts, noise_std, total, total_std, max_user_count, dispersion, clip_norm)
+    return ReleaseCounts(
+        counts, noise_std, total, 1e-4 * total, max_user_count, dispersion, clip_norm
+    )
 
 
 def discoveries(shares, fdr=0.1):
@@ -289,63 +293,71 @@ def test_the_middle_of_a_normal_distribution_is_what_learning_expects():
 
 
 def test_the_histogram_of_norms_gives_the_dispersion_of_clipped_counts():
-    """Literally: users one by one, their clipped counts, and Σ g²/Σ g."""
+    """Literally: users one by one, their clipped counts, and the mean of Σ g²/Σ g."""
     rng = np.random.default_rng(4)
     clip_norm, size = 4.0, 50
     shape = rng.uniform(0.5, 1.5, size)
-    counts = rng.poisson(np.exp(rng.normal(-2, 1.2, (4000, 1))), (4000, size)) * rng.integers(
-        1, 4, (4000, size)
-    )
-    norms = np.linalg.norm(counts / shape, axis=1)
-    kept = counts * np.minimum(1, clip_norm / np.maximum(norms, 1e-9))[:, None]
+    written = rng.poisson(np.exp(rng.normal(-2, 1.2, (4000, 1))), (4000, size))
+    written = written * rng.integers(1, 4, (4000, size))
+    norms = np.linalg.norm(written / shape, axis=1)
+    kept = written * np.minimum(1, clip_norm / np.maximum(norms, 1e-9))[:, None]
+    counts = kept.sum(axis=0)
     max_user_count = shape * clip_norm
     weights = 1 / max_user_count**2
-    expected = ((kept**2).sum(axis=0) @ weights) / (kept.sum(axis=0) @ weights)
+    expected = ((kept**2).sum(axis=0) @ weights) / (counts @ weights)
     edges = 2.0 ** np.arange(-2, 12.5, 0.5)
     users = np.bincount(np.digitize(norms, edges), minlength=edges.size + 1).astype(float)
     users[0] = 0.0  # nobody who writes has a norm below 1/1.5; users without any n-gram are here
-    options = {"norm_edges": edges, "clip_norm": clip_norm}
-    found = histogram_dispersion(
-        kept.sum(axis=0),
-        max_user_count,
-        noise_multiplier=0.0,
-        users=users,
-        users_std=0.0,
-        **options,
-    )
-    assert found == pytest.approx(expected, rel=0.02)
-    noisy = histogram_dispersion(
-        kept.sum(axis=0),
-        max_user_count,
-        noise_multiplier=5.0,
-        users=users,
-        users_std=9.0,
-        **options,
-    )
-    assert noisy > found
-    hidden = histogram_dispersion(
-        np.zeros(size), max_user_count, noise_multiplier=5.0, users=users, users_std=9.0, **options
-    )
-    assert hidden == math.inf
+
+    def dispersion(counts, noise_multiplier, users_std):
+        return histogram_dispersion(
+            counts,
+            max_user_count,
+            noise_multiplier=noise_multiplier,
+            norm_edges=edges,
+            users=users,
+            users_std=users_std,
+            clip_norm=clip_norm,
+        )
+
+    exact = dispersion(counts, 0.0, 0.0)
+    assert mean_dispersion(exact, counts, max_user_count) == pytest.approx(expected, rel=0.02)
+    assert dispersion(counts, 5.0, 9.0) > exact
+    assert dispersion(np.zeros(size), 5.0, 9.0) == math.inf
+    assert mean_dispersion(math.inf, -counts, max_user_count) == math.inf
+
+
+def test_no_user_adds_more_than_the_limit():
+    max_user_count = np.array([0.5, 2.0, 50.0])
+    for dispersion in (0.1, 1.0, 1e6):
+        limited = limit_dispersion(dispersion, max_user_count)
+        assert (limited <= np.minimum(dispersion, max_user_count)).all()
+        assert (limited >= np.minimum(dispersion, max_user_count) / 2).all()
+    np.testing.assert_array_equal(limit_dispersion(math.inf, max_user_count), max_user_count)
 
 
 def test_without_a_histogram_people_who_repeat_themselves_are_no_change(zipf):
     """Large counts vary by who wrote what far more than by noise alone."""
     rng = np.random.default_rng(4)
-    pair = [week(zipf, total=3e7, burst=1.7, rng=rng) for _ in range(2)]
+    pair = [week(zipf, total=3e7, burst=4.0, rng=rng) for _ in range(2)]
     shares = noisy_shares(pair)
-    learnt = float((shares.sampling_scale * 3e7).max())
-    assert 1.6 < learnt < 2.4
+    true = limit_dispersion(4.0, pair[0].max_user_count)
+    learnt = shares.sampling_scale[0] * 3e7
+    assert (learnt > 0.95 * true).all()
+    assert (learnt < 1.5 * true).all()
     assert discoveries(shares).size <= 2
     alone = np.abs(pair[1].counts - pair[0].counts) / np.hypot(pair[0].noise_std, pair[1].noise_std)
     assert (alone > 5).sum() > 50
 
 
 def test_what_is_learnt_is_never_more_than_one_user_can_add(zipf):
+    """Counts that stray further than they can by chance, as all n-grams changed, are at the bound."""
     rng = np.random.default_rng(5)
-    pair = [week(zipf, total=3e7, burst=100.0, rng=rng) for _ in range(2)]
-    shares = noisy_shares(pair)
-    np.testing.assert_allclose(shares.sampling_scale[0] * 3e7, pair[0].max_user_count)
+    after = zipf * np.exp(rng.normal(0, 1, SIZE))
+    pair = [week(shares, total=3e7, rng=rng) for shares in (zipf, after / after.sum())]
+    np.testing.assert_allclose(
+        noisy_shares(pair).sampling_scale[0] * 3e7, pair[0].max_user_count, rtol=0.02
+    )
 
 
 def test_few_ngrams_are_tested_with_the_bound(zipf):
@@ -358,9 +370,8 @@ def test_few_ngrams_are_tested_with_the_bound(zipf):
 def test_a_given_dispersion_is_kept_beside_one_that_is_learnt(zipf):
     rng = np.random.default_rng(12)
     pair = [week(zipf, given=True, rng=rng), week(zipf, rng=rng)]
-    shares = noisy_shares(pair)
     np.testing.assert_allclose(
-        shares.sampling_scale[0] * 3e5, np.minimum(1.5, pair[0].max_user_count)
+        noisy_shares(pair).sampling_scale[0] * 3e5, limit_dispersion(1.5, pair[0].max_user_count)
     )
 
 

@@ -46,6 +46,7 @@ from bayesgram.comparison.statistics import (
     critical_misfit,
     false_discovery_rates,
     histogram_dispersion,
+    mean_dispersion,
     misfit_p_values,
     noisy_shares,
     ratio_intervals,
@@ -74,8 +75,8 @@ PUBLIC_TEXT = "public text"
 MIN_TOTAL_Z = 5.0
 
 # Words are counted over all n-grams that contain them, so that one user adds more to them at once:
-# the dispersion of words is so many times that of n-grams. Measured medians: commit authors 1.1 to
-# 1.3, Reddit 1.1 to 1.2, film reviews 1.1 to 1.5, made-up people 1.1 to 1.9.
+# the dispersion of words is so many times the mean of n-grams. Measured medians: commit authors 1.1
+# to 1.3, Reddit 1.1 to 1.2, film reviews 1.1 to 1.5, made-up people 1.1 to 1.9.
 WORD_DISPERSION = 1.3
 
 # Clip norms named one by one for so many releases; of more, the smallest and the largest are named.
@@ -528,7 +529,7 @@ class _Matched:
 
     @cached_property
     def dispersion(self) -> float | None:
-        """The dispersion of n-grams by the histogram of norms; None where there is none.
+        """The dispersion d of n-grams by the histogram of norms; None where there is none.
 
         By segment, norms are of all segments together, so that they do not tell that of one.
         """
@@ -567,7 +568,9 @@ class _Matched:
                 total, total_std = float(counts[rows].sum()), sum_std
             else:
                 total, total_std = total - float(counts[is_other].sum()), rest_std
-        return self._release_counts(counts[rows], noise_std[rows], (total, total_std), 1.0)
+        return self._release_counts(
+            counts[rows], noise_std[rows], (total, total_std), self.dispersion
+        )
 
     def word_counts(self, order: int, texts: pa.LargeStringArray) -> ReleaseCounts:
         """Return noisy counts of words in n-grams of an order, which have so many words each."""
@@ -577,9 +580,14 @@ class _Matched:
         rows = _find(texts, block.texts)
         total, total_std = self.measurements.total(order)
         totals = (order * total, order * total_std)
-        return self._release_counts(
-            block.counts[rows], block.noise_std[rows], totals, WORD_DISPERSION
-        )
+        dispersion = None
+        if self.dispersion is not None:
+            _, ngram_counts, noise_std = self.measurements.ngrams(order)
+            max_user_count = noise_std / self.noise_multiplier
+            dispersion = WORD_DISPERSION * mean_dispersion(
+                self.dispersion, ngram_counts, max_user_count
+            )
+        return self._release_counts(block.counts[rows], block.noise_std[rows], totals, dispersion)
 
     @cached_property
     def words(self) -> MeasurementBlock | None:
@@ -590,14 +598,14 @@ class _Matched:
         counts: Floats,
         noise_std: Floats,
         total: tuple[float, float],
-        dispersion_factor: float,
+        dispersion: float | None,
     ) -> ReleaseCounts:
         return ReleaseCounts(
             counts,
             noise_std,
             *total,
             max_user_count=noise_std / self.noise_multiplier,
-            dispersion=None if self.dispersion is None else dispersion_factor * self.dispersion,
+            dispersion=dispersion,
             clip_norm=_clip_norm(self.release),
         )
 
