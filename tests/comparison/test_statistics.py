@@ -351,7 +351,7 @@ def test_without_a_histogram_people_who_repeat_themselves_are_no_change(zipf):
 
 
 def test_what_is_learnt_is_never_more_than_one_user_can_add(zipf):
-    """Counts that stray further than they can by chance, as all n-grams changed, are at the bound."""
+    """Where all n-grams changed, counts stray further than they can by chance."""
     rng = np.random.default_rng(5)
     after = zipf * np.exp(rng.normal(0, 1, SIZE))
     pair = [week(shares, total=3e7, rng=rng) for shares in (zipf, after / after.sum())]

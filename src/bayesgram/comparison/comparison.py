@@ -380,7 +380,8 @@ def _require_measurements(releases: Sequence[Release], names: Sequence[str]) -> 
     if lacking:
         raise UsageError(
             f"{', '.join(lacking)}: no measurements, so that changes can't be told from noise and"
-            " have no intervals; compare releases by posterior or gaussian, which keep their noisy measurements."
+            " have no intervals; compare releases by posterior or gaussian, which keep their"
+            " noisy measurements."
         )
 
 
@@ -398,7 +399,8 @@ def _match_rows(
         if tokenizers[0] != tokenizers[1]:
             raise UsageError(
                 f"{one} was cut by the tokenizer {tokenizers[0]!r} and {other} by"
-                f" {tokenizers[1]!r}, so that the same string is not the same n-gram; release both with one tokenizer."
+                f" {tokenizers[1]!r}, so that the same string is not the same n-gram; release both"
+                " with one tokenizer."
             )
     is_common = np.ones(len(releases[0].ngrams), bool)
     places = [pc.index_in(releases[0].ngrams, release.ngrams) for release in releases]
