@@ -13,6 +13,7 @@ import pyarrow as pa
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import Card
+from bayesgram.releases.measurements import NGRAM, TOTAL, WORD, MeasurementBlock, Measurements
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.api import build
@@ -85,6 +86,34 @@ def make_release(
     return Release(words.ngrams, theta, card, None if sure is None else sure / epsilon * theta)
 
 
+def with_measurements(made, seed):
+    """The same release with noisy counts of 300,000 n-grams of each order and of their words."""
+    rng = np.random.default_rng(seed)
+    sigma = 5.0
+    texts = np.array(made.ngrams.to_pylist(), object)
+    orders = np.array([text.count(" ") + 1 for text in texts])
+    blocks = []
+
+    def add(kind, order, names, counts):
+        noise = np.full(len(names), 2 * sigma)
+        noisy = counts + noise * rng.standard_normal(len(names))
+        blocks.append(
+            MeasurementBlock(kind, order, pa.array(names, pa.large_string()), noisy, noise)
+        )
+
+    for order in (1, 2, 3):
+        rows = orders == order
+        add(NGRAM, order, texts[rows].tolist(), 3e5 * made.probabilities[rows])
+        add(TOTAL, order, [""], np.array([3e5]))
+    words = {}
+    for text, share in zip(texts[orders == 3], made.probabilities[orders == 3], strict=True):
+        for word in text.split():
+            words[word] = words.get(word, 0.0) + 3e5 * share
+    add(WORD, 3, list(words), np.array(list(words.values())))
+    card = replace(made.card, details={**made.card.details, "noise_multiplier": sigma})
+    return replace(made, card=card, measurements=Measurements.from_blocks(blocks))
+
+
 SOURCES = {"wiki": (0.06, 0.004), "reviews": (0.6, 0.007), "talk": (0.34, 0.007)}
 
 
@@ -121,11 +150,11 @@ def make_releases_with_sources(words):
 
 
 def make_releases(words):
-    """Two that say how sure they are, and one that doesn't."""
+    """Two that say how sure they are and keep their measurements, and one that doesn't."""
     unsure = make_release(words, None, sure=None, mechanism="k-anonymity", guarantee=Guarantee.NONE)
     return [
-        ("eps-0.1", make_release(words, 0.1)),
-        ("eps-1", make_release(words, 1.0)),
+        ("eps-0.1", with_measurements(make_release(words, 0.1), 1)),
+        ("eps-1", with_measurements(make_release(words, 1.0), 2)),
         (f"k {SCRIPT}", unsure),
     ]
 

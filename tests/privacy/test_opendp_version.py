@@ -14,6 +14,7 @@ from bayesgram.mechanisms.discovery import discover
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.publish import dry_run, release
+from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import OLDEST_OPENDP, ExactNoise, check_opendp, opendp
@@ -127,6 +128,17 @@ def test_a_release_is_refused_before_anything_is_spent(mechanism, installed, tmp
             run(counts, vocabulary, mechanism, Budget(0.1, 1e-7), ledger=ledger, **where)
         assert str(caught.value) == f"OpenDP 0.14.1 {BIASED}"
     assert ledger.read().spends == []
+    assert ledger.path.read_bytes() == before
+
+
+def test_a_ledger_reserves_nothing_for_noise_that_cannot_be_drawn(installed, tmp_path):
+    """Also for a mechanism that would ask for its noise after the reservation."""
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1.0, 1e-6))
+    before = ledger.path.read_bytes()
+    installed("0.14.1")
+    with pytest.raises(BayesgramError) as caught:
+        ledger.reserve(Spend.gaussian(50.0, total_variation=0.0), {"mechanism": "posterior"})
+    assert str(caught.value) == f"OpenDP 0.14.1 {BIASED}"
     assert ledger.path.read_bytes() == before
 
 

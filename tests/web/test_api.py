@@ -134,12 +134,20 @@ def test_words_have_the_capitals_of_their_place(ask):
 def test_two_releases_are_compared(ask):
     told = ask("/api/changes?first=0&second=1").json()
     assert "false discovery rate" in told["summary"].lower()
-    assert set(told["tables"]) == {"Rose", "Fell"}
-    assert any(
-        "posteriors are compared" in note for note in told["notes"]
-    )  # these releases keep no measurements
+    assert set(told["tables"]) == {"Rose", "Fell", "Words that rose", "Words that fell"}
+    assert told["notes"][0].startswith("Counts are clipped")
     rows = [row for table in told["tables"].values() for row in table]
     assert all(set(row) == {"ngram", "before", "after", "change", "fdr"} for row in rows)
+    assert told["tables"]["Rose"]
+    assert told["tables"]["Words that rose"]
+    for title, table in told["tables"].items():
+        for row in table:
+            verb = "rose" if row["after"] > row["before"] else "fell"
+            assert row["change"].startswith(verb)
+            assert title in {verb.capitalize(), f"Words that {verb}"}
+    unmeasured = ask("/api/changes?first=0&second=2").json()
+    assert "no measurements, so that changes can't be told from noise" in unmeasured["summary"]
+    assert unmeasured["tables"] == {}
     for wrong in ("first=0&second=0", "first=0&second=99", "first=-1&second=0", "first=a&second=1"):
         assert ask(f"/api/changes?{wrong}").status_code == 422
 

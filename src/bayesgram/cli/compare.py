@@ -43,7 +43,7 @@ def compare(
         int,
         typer.Option(
             parser=partial(parse_int, minimum=1),
-            help="How many that rose, and that fell, the tables show: the surest.",
+            help="How many rows each table shows: the surest.",
         ),
     ] = 10,
     plot: Annotated[
@@ -59,13 +59,14 @@ def compare(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """What rose and fell between releases, and how sure that is, with many n-grams in mind.
+    """What rose and fell between releases, by how much, and how sure that is.
 
     At no privacy cost.
 
-    Two releases: the ratio of every n-gram's rates. More, such as one a week: whether it is the
-    same in all of them, and between which two it changed most clearly. One and --vocab: what people
-    write more or less than public text.
+    Two releases: the ratio of the rates of every n-gram and word, with a 95% interval. More, such
+    as one a week: whether the rate is the same in all of them, and between which two it changed
+    most clearly. One and --vocab: what people write more or less than public text. Releases by
+    posterior or gaussian can be compared with each other, as they keep their noisy measurements.
 
     Example: bayesgram compare week-1 week-2 --plot moved.svg
     """
@@ -130,20 +131,21 @@ def print_changes(comparison: "Comparison", top: int) -> None:
 
     Args:
         comparison: What changed between the releases.
-        top: How many n-grams each table shows, the surest first.
+        top: How many rows each table shows, the surest first.
     """
     names = comparison.names
     is_pair = len(names) == 2
     between = f"from {names[0]} to {names[1]}" if is_pair else f"over {len(names)} releases"
-    columns = ("n-gram", "before", "after", "change", "fdr", *([] if is_pair else ["between"]))
-    for title, is_rise in (("Rose", True), ("Fell", False)):
-        changes = [change for change in comparison.changes if (change.z >= 0) == is_rise]
-        rows = [_cells(change, names, is_pair=is_pair) for change in changes[:top]]
-        of_all = f", the surest {top} of {len(changes):,}" if len(changes) > top else ""
-        if rows:
-            console.print_table(
-                f"{title} {between}{of_all}", columns, rows, right=("before", "after", "fdr")
-            )
+    for is_word in (False, True):
+        for is_rise in (True, False):
+            changes = [
+                change
+                for change in comparison.changes
+                if change.is_word == is_word and change.is_rise == is_rise
+            ]
+            if changes:
+                title = f"{_table_title(is_word=is_word, is_rise=is_rise)} {between}"
+                _print_table(title, "word" if is_word else "n-gram", changes, names, top)
     console.write(comparison.summary)
     if comparison.changes:
         console.write(comparison.how_to_read)
@@ -151,8 +153,24 @@ def print_changes(comparison: "Comparison", top: int) -> None:
         console.write(note)
 
 
+def _table_title(*, is_word: bool, is_rise: bool) -> str:
+    if is_word:
+        return "Words that rose" if is_rise else "Words that fell"
+    return "Rose" if is_rise else "Fell"
+
+
+def _print_table(
+    title: str, kind: str, changes: list["Change"], names: list[str], top: int
+) -> None:
+    is_pair = len(names) == 2
+    columns = (kind, "before", "after", "change", "fdr", *([] if is_pair else ["between"]))
+    rows = [_cells(change, names, is_pair=is_pair) for change in changes[:top]]
+    of_all = f", the surest {top} of {len(changes):,}" if len(changes) > top else ""
+    console.print_table(f"{title}{of_all}", columns, rows, right=("before", "after", "fdr"))
+
+
 def _cells(change: "Change", names: list[str], *, is_pair: bool) -> tuple[str, ...]:
-    """Return a row: the n-gram, θ before and after, the change and how surely it is one."""
+    """Return a row: the text, shares before and after, the change and how surely it is one."""
     ngram = change.ngram
     if len(ngram) > MAX_NGRAM_LENGTH:
         ngram = f"{ngram[: MAX_NGRAM_LENGTH - 1]}…"

@@ -1,19 +1,29 @@
 """What rose and fell between releases, or between public text and a release, and how sure that is.
 
-In:  releases, matched by their n-grams' strings.   Out: a `Comparison`: every n-gram that they have in common, with the
-ratio of its rates and the false discovery rate at which it is a discovery. Releases are compared by their noisy
-measurements (see `changes`), which also holds where one was the prior of the next; where there are none, by posteriors
-and their deviations, and that is said. Post-processing: costs no privacy. Does not read private data.
+In:  releases, matched by the strings of their n-grams.   Out: a `Comparison`: every n-gram and word
+that they have in common, with the ratio of its rates, a 95% interval, and the false discovery rate
+at which it is listed; and the same as a table, CSV, Parquet or JSON.
 
-A comparison for other programs: CSV, Parquet, JSON.
+Releases are compared by their noisy measurements (`statistics`), never by their posteriors:
+measurements have known, independent noise, also where one release was the prior of the next. A
+release without measurements is refused. Post-processing: costs no privacy. Does not read private
+data.
 
-In:  a `Comparison`.   Out: a row for each n-gram that the releases have in common. Numbers of n-grams that noise hides
-(`tested` is false) are empty.
+What a row shows always agrees, for every row and in every format:
+
+- *before* and *after* are measured shares, and the ratio is one over the other;
+- the ratio lies inside the interval;
+- a listed row has an interval that excludes 1, so it lies on the side (rose, fell) that the ratio
+  says.
+
+Released probabilities θ are not shown: they are drawn to public text, each on its own, so that
+their ratio is not an estimate of the change.
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -28,28 +38,49 @@ import pyarrow.parquet as pq
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.comparison.statistics import (
-    PooledRates,
+    CONFIDENCE,
+    NoisyShares,
+    RatioIntervals,
     ReleaseCounts,
-    clip_norm_drift,
-    estimate_log_ratios,
+    clip_norm_std,
+    critical_misfit,
     false_discovery_rates,
-    fit_rates,
+    histogram_dispersion,
+    mean_dispersion,
+    misfit_p_values,
+    noisy_shares,
+    ratio_intervals,
 )
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.io.formats import GET_A_COPY
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import SEEDED
+from bayesgram.releases.card_sections import norm_histogram
+from bayesgram.releases.measurements import NGRAM, WORD, MeasurementBlock, Measurements
 from bayesgram.releases.provenance import unproved_sentence
 from bayesgram.releases.release import Release, VocabularyIdentity, check_vocabulary
 from bayesgram.text.ngrams import distinct_orders, ngram_orders
 
-DEFAULT_FDR = 0.1  # stated where nobody says otherwise
+# The false discovery rate where nobody says otherwise; a convention.
+DEFAULT_FDR = 0.1
+
+# The most releases of one comparison: a year of weeks, and some more.
 MAX_RELEASES = 60
+
 PUBLIC_TEXT = "public text"
-MIN_TOTAL_Z = 3.0  # noise deviations by which a total must exceed 0 for its order to be compared
-POSTERIOR_UNITS = 1e6  # in which posteriors are counts
-MAD_TO_STD = 1.4826  # of a normal distribution, over its median absolute deviation
+
+# Noise deviations by which a total must exceed 0 for its order to be compared. Shares of a total
+# that may be 0 mean nothing, and (1) in `statistics` needs its relative error to be small.
+MIN_TOTAL_Z = 5.0
+
+# Words are counted over all n-grams that contain them, so that one user adds more to them at once:
+# the dispersion of words is so many times the mean of n-grams. Measured medians: commit authors 1.1
+# to 1.3, Reddit 1.1 to 1.2, film reviews 1.1 to 1.5, made-up people 1.1 to 1.9.
+WORD_DISPERSION = 1.3
+
+# Clip norms named one by one for so many releases; of more, the smallest and the largest are named.
+MAX_NORMS_NAMED = 4
 
 
 class PublicDistribution(VocabularyIdentity, Protocol):
@@ -60,119 +91,224 @@ class PublicDistribution(VocabularyIdentity, Protocol):
         """π, of each order by itself."""
 
 
+# --- The result ---
+
+
 @dataclass(frozen=True)
 class Change:
-    """An n-gram that changed: from one release to another its rate became `ratio` times what it was."""
+    """An n-gram or word whose rate in one release is `ratio` times that in another.
+
+    Attributes:
+        ngram: Its text.
+        kind: "ngram" or "word".
+        order: The order of the n-gram; for a word, that of the n-grams that it was counted in.
+        shares: Measured shares in every release; of public text and of a posterior if these were
+            compared.
+        first: Index of the release *before*.
+        second: Index of the release *after*; of more than two, these two differ most clearly.
+        ratio: After over before.
+        low: Lower end of its 95% interval, 0 if there is none.
+        high: Upper end, infinite if there is none.
+        z: How many standard deviations the data are from no change; positive if it rose.
+        fdr: The smallest false discovery rate at which it is listed.
+    """
 
     ngram: str
+    kind: str
     order: int
-    shares: tuple[float, ...]  # θ in every release
-    first: (
-        int  # the two releases between which it changed most clearly, in the order they were given
-    )
+    shares: tuple[float, ...]
+    first: int
     second: int
     ratio: float
-    low: float  # 95% of the posterior lie between these
+    low: float
     high: float
     z: float
-    fdr: float  # the smallest stated rate at which it is a discovery
+    fdr: float
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is a word, and no n-gram."""
+        return self.kind == WORD
+
+    @property
+    def is_rise(self) -> bool:
+        """Whether it rose."""
+        return self.ratio > 1
 
     @property
     def description(self) -> str:
-        """In words.
+        """The change in words.
 
-        >>> Change("a", 1, (0.1, 0.3), 0, 1, 2.94, 2.1, 3.91, 8.0, 1e-6).description
+        >>> shares = (0.1, 0.3)
+        >>> Change("a", "ngram", 1, shares, 0, 1, 2.94, 2.1, 3.91, z=8, fdr=1e-6).description
         'rose 2.9× (2.1–3.9)'
-        >>> Change("a", 1, (0.1, 0.02), 0, 1, 0.2, 0.1, 0.25, -8.0, 1e-6).description
-        'fell 5.0× (4.0–10.0)'
+        >>> shares = (0.1, 0.001)
+        >>> Change("a", "ngram", 1, shares, 0, 1, 0.01, 0, 0.12, z=-8, fdr=1e-6).description
+        'fell at least 8.3×'
         """
-        rose = self.z >= 0
-        ends = (
-            (self.ratio, self.low, self.high)
-            if rose
-            else (1 / self.ratio, 1 / self.high, 1 / self.low)
+        if self.low <= 1 <= self.high:
+            high = "∞" if math.isinf(self.high) else _format_ratio(self.high)
+            return f"unclear ({_format_ratio(self.low)}–{high}×)"
+        verb, ends = "rose", (self.low, self.ratio, self.high)
+        if not self.is_rise:
+            verb, ends = "fell", (1 / self.high, 1 / self.ratio, _inverse(self.low))
+        low, middle, high = (_format_factor(end) for end in ends)
+        return (
+            f"{verb} at least {low}×" if math.isinf(ends[2]) else f"{verb} {middle}× ({low}–{high})"
         )
-        digits = 0 if ends[0] >= 9.95 else 1 if ends[0] >= 1.5 else 2
-        middle, low, high = (f"{end:,.{digits}f}" for end in ends)
-        return f"{'rose' if rose else 'fell'} {middle}× ({low}–{high})"
+
+
+def _inverse(value: float) -> float:
+    return 1 / value if value else math.inf
+
+
+def _format_factor(factor: float) -> str:
+    """Return a factor above 1 with two digits, or as many as distinguish it from 1.
+
+    Rounding keeps the order of numbers, so that an estimate is never shown outside its interval.
+
+    >>> [_format_factor(factor) for factor in (1.0042, 1.234, 2.94, 12.3, 1234.5)]
+    ['1.004', '1.23', '2.9', '12', '1,200']
+    """
+    if math.isinf(factor):
+        return "∞"
+    if factor < 1.495:
+        digits = max(2, math.ceil(-math.log10(max(factor - 1, 1e-9))))
+        return f"{factor:.{digits}f}"
+    if factor < 9.95:
+        return f"{factor:.1f}"
+    step = 10 ** max(0, math.floor(math.log10(factor)) - 1)
+    return f"{round(factor / step) * step:,.0f}"
+
+
+def _format_ratio(ratio: float) -> str:
+    """Return any ratio with two digits.
+
+    >>> [_format_ratio(ratio) for ratio in (0.0, 0.041, 0.82, 1.21, 12.3)]
+    ['0', '0.041', '0.82', '1.21', '12']
+    """
+    return f"{ratio:.2g}" if ratio < 1 else _format_factor(ratio)
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """All n-grams that releases have in common; nan where one was not tested."""
+    """All n-grams and words that releases have in common.
+
+    Attributes:
+        names: What the releases are called.
+        ngrams: Texts of n-grams, then of words.
+        orders: Their orders.
+        word_mask: Which of them are words.
+        shares: R × V, measured shares; never negative.
+        share_std: R × V, standard deviations of their noise.
+        pairs: 2 × V, the two releases between which each changed most clearly.
+        intervals: Ratios between these two, with 95% intervals.
+        z: Standard deviations from no change, positive if it rose.
+        p_values: nan where noise hides an n-gram, so that it is not tested.
+        fdrs: The smallest false discovery rate at which each is listed; nan where it is not tested.
+        fdr: The stated false discovery rate.
+        notes: What must be said of the releases, clipping first.
+        is_measured: Whether measurements were compared, and not a posterior with public text.
+    """
 
     names: list[str]
     ngrams: pa.LargeStringArray
     orders: Integers
-    shares: Floats  # R × V: θ of every release
-    probability_std: Floats  # R × V: of θ; nan where it is not known
-    pairs: Integers  # 2 × V: between which releases an n-gram changed most clearly
-    log_ratios: Floats
-    log_ratio_std: Floats
-    lows: Floats  # of the ratio
-    highs: Floats
+    word_mask: Bools
+    shares: Floats
+    share_std: Floats
+    pairs: Integers
+    intervals: RatioIntervals
     z: Floats
     p_values: Floats
     fdrs: Floats
-    fdr: float  # as stated
-    drifts: dict[int, float]  # by order: how much most n-grams moved, relatively
+    fdr: float
     notes: list[str]
-    measured: bool = False  # whether measurements were compared, and not posteriors
+    is_measured: bool = True
+
+    @property
+    def tested_mask(self) -> Bools:
+        """Which rows noise does not hide."""
+        return np.isfinite(self.p_values)
 
     @property
     def tested_count(self) -> int:
-        """How many n-grams noise did not hide."""
-        return int(np.isfinite(self.p_values).sum())
+        """How many n-grams and words noise does not hide."""
+        return int(self.tested_mask.sum())
 
     @cached_property
     def changed_rows(self) -> Integers:
         """The rows of what changed, the surest first."""
         order = np.lexsort((-np.abs(self.z), self.p_values))
-        found: Integers = order[self.fdrs[order] <= self.fdr]
-        return found
+        rows: Integers = order[self.fdrs[order] <= self.fdr]
+        return rows
 
     @cached_property
     def changes(self) -> list[Change]:
-        """What changed, the surest first; of all of these, about as many as the stated rate says are chance."""
+        """What changed, the surest first; on average at most the stated rate of them is chance."""
         return [self.change(int(row)) for row in self.changed_rows]
 
     def change(self, row: int) -> Change:
-        """One n-gram."""
-        ends = (
-            np.exp(self.log_ratios[row]),
-            self.lows[row],
-            self.highs[row],
-            self.z[row],
-            self.fdrs[row],
-        )
+        """Return one row, listed or not."""
         first, second = self.pairs[:, row].tolist()
-        own = self.ngrams[row].as_py(), int(self.orders[row]), tuple(self.shares[:, row].tolist())
-        return Change(*own, first, second, *map(float, ends))
+        return Change(
+            ngram=self.ngrams[row].as_py(),
+            kind=WORD if self.word_mask[row] else NGRAM,
+            order=int(self.orders[row]),
+            shares=tuple(self.shares[:, row].tolist()),
+            first=first,
+            second=second,
+            ratio=float(self.intervals.ratio[row]),
+            low=float(self.intervals.low[row]),
+            high=float(self.intervals.high[row]),
+            z=float(self.z[row]),
+            fdr=float(self.fdrs[row]),
+        )
 
     @property
     def how_to_read(self) -> str:
-        """What the numbers of a row are, and why they need not agree."""
-        listed = "The false discovery rate decides what is listed, also where an interval (95%) includes 1."
-        if not self.measured:
-            return f"A change is the ratio of before and after, less what may be chance. {listed}"
+        """What the numbers of a row are."""
+        shares = (
+            "Before and after are measured shares: noisy counts over their total."
+            if self.is_measured
+            else "Before is public text; after is the release, which is drawn towards public text."
+        )
         return (
-            "Before and after are released numbers, drawn towards public text; the change is estimated from the noisy"
-            f" counts, so the two may differ. {listed}"
+            f"{shares} The change is after over before, with a {CONFIDENCE:.0%} interval that"
+            ' excludes no change. "At least" means that noise hides how small the smaller one is.'
         )
 
     @property
     def summary(self) -> str:
         """What was found and what it is worth, in words."""
+        tests = self._count_words(self.tested_mask, "tested", always=True)
         hidden = len(self.ngrams) - self.tested_count
-        tests = f"{self.tested_count:,} n-grams were tested" + (
-            f", noise hides {hidden:,} more" if hidden else ""
-        )
+        if hidden:
+            tests += f", noise hides {hidden:,} more"
         if not self.changed_rows.size:
-            return f"Nothing is sure to have changed: {tests}, and none stands out (false discovery rate {self.fdr:g})."
+            return (
+                f"Nothing is sure to have changed: {tests}, and none stands out"
+                f" (false discovery rate {self.fdr:g})."
+            )
+        listed = np.zeros(len(self.ngrams), bool)
+        listed[self.changed_rows] = True
         return (
-            f"{self.changed_rows.size:,} changed: {tests}. False discovery rate {self.fdr:g}: of a list like this, at"
-            f" most about {self.fdr:.0%} are there by chance."
+            f"{self._count_words(listed, 'changed')}: {tests}. False discovery rate {self.fdr:g}:"
+            f" of a list like this, at most about {self.fdr:.0%} are there by chance."
         )
+
+    def _count_words(self, mask: Bools, verb: str, *, always: bool = False) -> str:
+        """Return "12 n-grams and 3 words changed"."""
+        words = int((mask & self.word_mask).sum())
+        ngrams = int(mask.sum()) - words
+        parts = [f"{ngrams:,} n-gram{'s' if ngrams != 1 else ''}"]
+        if words or (always and self.word_mask.any()):
+            parts.append(f"{words:,} word{'s' if words != 1 else ''}")
+        were = "were " if always else ""
+        return f"{' and '.join(parts)} {were}{verb}"
+
+
+# --- Comparing ---
 
 
 @check_arguments
@@ -182,7 +318,21 @@ def compare(
     names: Sequence[str] | None = None,
     fdr: float = DEFAULT_FDR,
 ) -> Comparison:
-    """What changed between two or more releases; or, with a vocabulary, between its public text and one release."""
+    """Return what changed between two or more releases, or between public text and one release.
+
+    Args:
+        releases: Releases that keep their noisy measurements (`posterior`, `gaussian`), in the
+            order of time or of segments; one if there is a vocabulary.
+        vocabulary: The vocabulary of the release: its public text is compared with the release.
+        names: What the releases are called.
+        fdr: The false discovery rate: at most about so much of the list is chance.
+
+    Returns:
+        Every n-gram and word that the releases have in common.
+
+    Raises:
+        UsageError: If the releases can't be compared, for instance because one has no measurements.
+    """
     _check(releases, vocabulary, fdr)
     named = (
         list(names)
@@ -191,20 +341,17 @@ def compare(
     )
     if vocabulary is not None:
         check_vocabulary(releases[0], vocabulary, name=named[0])
-        return _with_public_text(releases[0], vocabulary.prior, named[0], fdr)
-    rows, notes = _matched(releases, named)
+        return _compare_with_public_text(releases[0], vocabulary.prior, named[0], fdr)
+    rows, notes = _match_rows(releases, named)
+    _require_measurements(releases, named)
     matched = [_Matched(release, own) for release, own in zip(releases, rows, strict=True)]
-    notes += _evidence_notes(releases, named)
-    found, drifts = _by_order(matched, named, notes)
-    shares, deviations = (
-        np.array([getattr(each, what) for each in matched]) for what in ("shares", "deviations")
-    )
-    made = _compared(named, matched[0].ngrams, shares, deviations, found, drifts, fdr, notes)
-    return replace(made, measured=all(release.measurements is not None for release in releases))
+    notes = [*_clipping_notes(releases, named), *notes, *_release_notes(releases, named)]
+    blocks = _comparable_blocks(matched, named, notes)
+    return _judge(named, blocks, fdr, notes)
 
 
 def _check(releases: Sequence[Release], vocabulary: PublicDistribution | None, fdr: float) -> None:
-    """Refuse what can't be compared."""
+    """Refuse numbers of releases and rates that mean nothing."""
     if not 0 < fdr < 1:
         raise UsageError.for_argument(
             "fdr",
@@ -213,331 +360,513 @@ def _check(releases: Sequence[Release], vocabulary: PublicDistribution | None, f
         )
     if vocabulary is not None and len(releases) != 1:
         raise UsageError(
-            f"{len(releases)} releases and a vocabulary: public text is compared with one release; leave the"
-            " vocabulary out to compare releases with each other."
+            f"{len(releases)} releases and a vocabulary: public text is compared with one release;"
+            " leave the vocabulary out to compare releases with each other."
         )
     if vocabulary is None and not 2 <= len(releases) <= MAX_RELEASES:
         raise UsageError(
-            f"{len(releases)} releases: give from 2 to {MAX_RELEASES}, or one and its vocabulary, to compare it with"
-            " public text."
+            f"{len(releases)} releases: give from 2 to {MAX_RELEASES}, or one and its vocabulary,"
+            " to compare it with public text."
         )
+
+
+def _require_measurements(releases: Sequence[Release], names: Sequence[str]) -> None:
+    """Refuse releases without measurements: nothing says which differences are noise."""
+    lacking = [
+        f"{name} ({release.card.mechanism})"
+        for name, release in zip(names, releases, strict=True)
+        if release.measurements is None
+    ]
+    if lacking:
+        raise UsageError(
+            f"{', '.join(lacking)}: no measurements, so that changes can't be told from noise and"
+            " have no intervals; compare releases by posterior or gaussian, which keep their"
+            " noisy measurements."
+        )
+
+
+def _match_rows(
+    releases: Sequence[Release], names: Sequence[str]
+) -> tuple[list[Integers], list[str]]:
+    """Return the rows of the n-grams that all releases have, and notes about the others."""
+    for (one, first), (other, second) in combinations(zip(names, releases, strict=True), 2):
+        if _is_same(first, second):
+            raise UsageError(
+                f"{one} and {other}: are the same release, or two posteriors of it; give two that"
+                " differ."
+            )
+        tokenizers = [release.card.vocabulary["tokenizer"] for release in (first, second)]
+        if tokenizers[0] != tokenizers[1]:
+            raise UsageError(
+                f"{one} was cut by the tokenizer {tokenizers[0]!r} and {other} by"
+                f" {tokenizers[1]!r}, so that the same string is not the same n-gram; release both"
+                " with one tokenizer."
+            )
+    is_common = np.ones(len(releases[0].ngrams), bool)
+    places = [pc.index_in(releases[0].ngrams, release.ngrams) for release in releases]
+    for place in places:
+        is_common &= place.is_valid().to_numpy(zero_copy_only=False)
+    if not is_common.any():
+        raise UsageError(
+            f"{', '.join(names)}: have no n-gram in common; compare releases of one vocabulary."
+        )
+    rows = [
+        place.filter(pa.array(is_common)).to_numpy(zero_copy_only=False).astype(np.int64)
+        for place in places
+    ]
+    number = int(is_common.sum())
+    lacking = [
+        f"{len(release.ngrams) - number:,} of {name}"
+        for name, release in zip(names, releases, strict=True)
+        if len(release.ngrams) > number
+    ]
+    if not lacking:
+        return rows, []
+    note = (
+        f"{number:,} n-grams are in common; {' and '.join(lacking)} are not compared. Shares are"
+        " of those in common."
+    )
+    return rows, [note]
+
+
+def _is_same(one: Release, other: Release) -> bool:
+    """Compare by measurements: two posteriors that are mostly noise may both be public text."""
+    if one.measurements is not None and other.measurements is not None:
+        return one.measurements.digest == other.measurements.digest
+    return one.card == other.card and np.array_equal(one.probabilities, other.probabilities)
+
+
+# --- Notes about the releases ---
+
+
+def _clip_norm(release: Release) -> float | None:
+    """Return the clip norm on the card; None if there is none, or not a single one."""
+    clip_norm = release.card.details.get("clip_norm_used", release.card.settings.get("clip_norm"))
+    return float(clip_norm) if isinstance(clip_norm, int | float) else None
+
+
+def _clipped_user_share(release: Release) -> float | None:
+    """Return the noisy share of users that are clipped; None if there is no histogram of norms."""
+    bins = norm_histogram(release.card.details)
+    users = sum(max(norm_bin.users, 0.0) for norm_bin in bins)
+    if not users:
+        return None
+    return sum(max(norm_bin.users, 0.0) for norm_bin in bins if norm_bin.clipped) / users
+
+
+def _clipping_notes(releases: Sequence[Release], names: Sequence[str]) -> list[str]:
+    """Say how counts are clipped, in one sentence, and what follows if clip norms differ."""
+    parts = []
+    known = []
+    for name, release in zip(names, releases, strict=True):
+        clip_norm = _clip_norm(release)
+        if clip_norm is None:
+            continue
+        known.append(clip_norm)
+        share = _clipped_user_share(release)
+        above = "" if share is None else f" (about {share:.0%} of users write more)"
+        parts.append(f"{clip_norm:.3g} in {name}{above}")
+    if not known:
+        return []
+    if len(parts) > MAX_NORMS_NAMED:
+        parts = [f"from {min(known):.3g} to {max(known):.3g} in these releases"]
+    notes = [
+        f"Counts are clipped, so rates are of text up to a norm for each user: {', '.join(parts)}."
+    ]
+    allowance = clip_norm_std(known)
+    if allowance:
+        notes.append(
+            f"Their clip norms differ, which moves ratios by about {allowance:.0%}: intervals"
+            " allow for it. Give the same --clip-norm to see smaller changes."
+        )
+    return notes
+
+
+def _release_notes(releases: Sequence[Release], names: Sequence[str]) -> list[str]:
+    """Return what must be said of labels; once for all releases of which it is true."""
+    names_by_note: dict[str, list[str]] = {}
+    for name, release in zip(names, releases, strict=True):
+        for note in _label_notes(release):
+            names_by_note.setdefault(note, []).append(name)
+    return [f"{', '.join(named)}: {note}" for note, named in names_by_note.items()]
+
+
+def _label_notes(release: Release) -> Iterator[str]:
+    if release.card.seeded:
+        yield f"{SEEDED}."
+    elif (reason := unproved_sentence(release.card.ingredients)) is not None:
+        yield f"{release.card.label}; it was {reason}."
+    elif release.card.guarantee is not Guarantee.PROVED:
+        yield f"{release.card.label}; the noise is not calibrated."
+
+
+# --- From releases to noisy shares ---
 
 
 @dataclass(frozen=True, eq=False)
 class _Matched:
-    """A release, and where in it the n-grams are that all have in common."""
+    """A release, and the rows of the n-grams that all releases have in common."""
 
     release: Release
     rows: Integers
+
+    @cached_property
+    def measurements(self) -> Measurements:
+        if self.release.measurements is None:
+            raise AssertionError("releases without measurements are refused")
+        return self.release.measurements
 
     @cached_property
     def ngrams(self) -> pa.LargeStringArray:
         return self.release.ngrams.take(pa.array(self.rows))
 
     @cached_property
-    def orders(self) -> Integers:
-        return ngram_orders(self.ngrams)
-
-    @property
-    def shares(self) -> Floats:
-        """θ."""
-        return self.release.probabilities[self.rows]
-
-    @property
-    def deviations(self) -> Floats:
-        """Of θ; nan where the mechanism does not say."""
-        known = self.release.probability_std
-        return np.full(self.rows.size, np.nan) if known is None else known[self.rows]
-
-    def counts(self, order: int) -> ReleaseCounts | None:
-        """The n-grams of an order as noisy counts; None where noise hides even their total."""
-        among = self.orders == order
-        if self.release.measurements is None:
-            return ReleaseCounts(
-                POSTERIOR_UNITS * self.shares[among],
-                POSTERIOR_UNITS * self.deviations[among],
-                POSTERIOR_UNITS,
-            )
-        texts, counts, noise = self.release.measurements.ngrams(order)
-        total, doubt = self.release.measurements.total(order)
-        if total < MIN_TOTAL_Z * doubt:
-            return None
-        places = pc.index_in(self.ngrams.filter(pa.array(among)), texts)
-        if places.null_count:
+    def noise_multiplier(self) -> float:
+        try:
+            return float(self.release.card.details["noise_multiplier"])
+        except (KeyError, TypeError, ValueError) as error:
             raise BayesgramError(
-                f"a release has n-grams that it did not measure: it is damaged. {GET_A_COPY}"
+                f"a card does not say how its noise was made: it is damaged. {GET_A_COPY}"
+            ) from error
+
+    @cached_property
+    def dispersion(self) -> float | None:
+        """The dispersion d of n-grams by the histogram of norms; None where there is none.
+
+        By segment, norms are of all segments together, so that they do not tell that of one.
+        """
+        card = self.release.card
+        details = card.details
+        clip_norm = _clip_norm(self.release)
+        if card.segment is not None or clip_norm is None or not details.get("norm_edges"):
+            return None
+        is_ngram = self.measurements.kind_mask(NGRAM)
+        return histogram_dispersion(
+            self.measurements.counts[is_ngram],
+            self.measurements.noise_std[is_ngram] / self.noise_multiplier,
+            noise_multiplier=self.noise_multiplier,
+            norm_edges=np.array(details["norm_edges"], float),
+            users=np.array(details["noisy_users_by_norm"], float),
+            users_std=float(details["users_noise"]),
+            clip_norm=clip_norm,
+        )
+
+    def ngram_counts(self, order: int, texts: pa.LargeStringArray) -> ReleaseCounts:
+        """Return noisy counts of n-grams of an order.
+
+        Shares are of the n-grams that are compared. If the release has no others, their total was
+        measured; otherwise the total without the others, or the sum of these, whichever has less
+        noise.
+        """
+        measured_texts, counts, noise_std = self.measurements.ngrams(order)
+        total, total_std = self.measurements.total(order)
+        rows = _find(texts, measured_texts)
+        if rows.size < counts.size:
+            is_other = np.ones(counts.size, bool)
+            is_other[rows] = False
+            sum_std = float(np.linalg.norm(noise_std[rows]))
+            rest_std = math.hypot(total_std, float(np.linalg.norm(noise_std[is_other])))
+            if sum_std < rest_std:
+                total, total_std = float(counts[rows].sum()), sum_std
+            else:
+                total, total_std = total - float(counts[is_other].sum()), rest_std
+        return self._release_counts(
+            counts[rows], noise_std[rows], (total, total_std), self.dispersion
+        )
+
+    def word_counts(self, order: int, texts: pa.LargeStringArray) -> ReleaseCounts:
+        """Return noisy counts of words in n-grams of an order, which have so many words each."""
+        block = self.words
+        if block is None:
+            raise AssertionError("words are compared where all releases have them")
+        rows = _find(texts, block.texts)
+        total, total_std = self.measurements.total(order)
+        totals = (order * total, order * total_std)
+        dispersion = None
+        if self.dispersion is not None:
+            _, ngram_counts, noise_std = self.measurements.ngrams(order)
+            max_user_count = noise_std / self.noise_multiplier
+            dispersion = WORD_DISPERSION * mean_dispersion(
+                self.dispersion, ngram_counts, max_user_count
             )
-        rows = places.to_numpy().astype(np.int64)
-        details = self.release.card.details
-        sigma = details.get("noise_multiplier")
-        clip_norm = details.get("clip_norm_used", self.release.card.settings.get("clip_norm"))
+        return self._release_counts(block.counts[rows], block.noise_std[rows], totals, dispersion)
+
+    @cached_property
+    def words(self) -> MeasurementBlock | None:
+        return self.measurements.block(WORD, self.measurements.ngram_orders[-1])
+
+    def _release_counts(
+        self,
+        counts: Floats,
+        noise_std: Floats,
+        total: tuple[float, float],
+        dispersion: float | None,
+    ) -> ReleaseCounts:
         return ReleaseCounts(
-            counts[rows], noise[rows], total, noise[rows] / sigma if sigma else None, clip_norm
+            counts,
+            noise_std,
+            *total,
+            max_user_count=noise_std / self.noise_multiplier,
+            dispersion=dispersion,
+            clip_norm=_clip_norm(self.release),
         )
 
 
-def _matched(releases: Sequence[Release], names: Sequence[str]) -> tuple[list[Integers], list[str]]:
-    """The rows of the n-grams that all have, release by release, and what must be said of that."""
-    for (one, first), (other, second) in combinations(zip(names, releases, strict=True), 2):
-        if _is_same(first, second):
-            raise UsageError(
-                f"{one} and {other}: are the same release, or two posteriors of it; give two that differ."
-            )
-        cuts = [release.card.vocabulary["tokenizer"] for release in (first, second)]
-        if cuts[0] != cuts[1]:
-            raise UsageError(
-                f"{one} was cut by the tokenizer {cuts[0]!r} and {other} by {cuts[1]!r}, so that the same string is not"
-                " the same n-gram; release both with one tokenizer."
-            )
-    common = np.ones(len(releases[0].ngrams), bool)
-    places = [pc.index_in(releases[0].ngrams, release.ngrams) for release in releases]
-    for place in places:
-        common &= place.is_valid().to_numpy(zero_copy_only=False)
-    if not common.any():
-        raise UsageError(
-            f"{', '.join(names)}: have no n-gram in common; compare releases of one vocabulary."
+def _find(texts: pa.LargeStringArray, among: pa.LargeStringArray) -> Integers:
+    """Return where texts are; refuse a release that did not measure what it released."""
+    places = pc.index_in(texts, among)
+    if places.null_count:
+        raise BayesgramError(
+            f"a release has n-grams that it did not measure: it is damaged. {GET_A_COPY}"
         )
-    rows = [
-        place.filter(pa.array(common)).to_numpy(zero_copy_only=False).astype(np.int64)
-        for place in places
-    ]
-    number = int(common.sum())
-    lacking = {
-        name: len(release.ngrams) - number for name, release in zip(names, releases, strict=True)
-    }
-    said = [f"{missing:,} of {name}" for name, missing in lacking.items() if missing]
-    return rows, [
-        f"{number:,} n-grams are in common; {' and '.join(said)} are not compared."
-    ] if said else []
+    rows: Integers = places.to_numpy().astype(np.int64)
+    return rows
 
 
-def _is_same(one: Release, other: Release) -> bool:
-    """By what was measured: the posteriors of two releases that noise hides are both public text."""
-    if one.measurements is not None and other.measurements is not None:
-        return one.measurements.digest == other.measurements.digest
-    return one.card == other.card and np.array_equal(one.probabilities, other.probabilities)
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """N-grams of one order, or words, in all releases; `noisy` is None if a total is hidden."""
+
+    texts: pa.LargeStringArray
+    order: int
+    is_word: bool
+    noisy: NoisyShares | None
 
 
-def _evidence_notes(releases: Sequence[Release], names: Sequence[str]) -> list[str]:
-    """What must be said of labels and of what releases do not tell; once for all of which it is true."""
-    found: dict[str, list[str]] = {}
-    for name, release in zip(names, releases, strict=True):
-        for note in _notes_of(release):
-            found.setdefault(note, []).append(name)
-    return [f"{', '.join(named)}: {note}" for note, named in found.items()]
-
-
-def _notes_of(release: Release) -> Iterator[str]:
-    if release.card.seeded:
-        yield f"{SEEDED}."
-    elif (weakened := unproved_sentence(release.card.ingredients)) is not None:
-        yield f"{release.card.label}; it was {weakened}."
-    elif release.card.guarantee is not Guarantee.PROVED:
-        yield f"{release.card.label}; the noise is not calibrated."
-    if release.measurements is None and release.probability_std is None:
-        yield (
-            "nothing is told of the noise, which was guessed from how far most n-grams moved; the false discovery rate"
-            " is not assured."
-        )
-    elif release.measurements is None:
-        yield "no measurements, so that posteriors are compared; a past that releases share is not taken into account."
-
-
-def _by_order(
+def _comparable_blocks(
     matched: Sequence[_Matched], names: Sequence[str], notes: list[str]
-) -> tuple[list[tuple[Bools, PooledRates]], dict[int, float]]:
-    """The rates of every order, and how much most n-grams moved; notes what noise hides and what clipping distorts."""
-    found, drifts, norms = [], {}, 0.0
-    for order in distinct_orders(matched[0].orders):
-        counts = [each.counts(order) for each in matched]
-        seen = [each for each in counts if each is not None]
-        if len(seen) < len(counts):
-            hidden = [name for name, each in zip(names, counts, strict=True) if each is None]
+) -> list[_Block]:
+    """Return the n-grams of every order, then words; note what is not compared."""
+    ngrams = matched[0].ngrams
+    orders = ngram_orders(ngrams)
+    blocks = []
+    for order in distinct_orders(orders):
+        texts = ngrams.filter(pa.array(orders == order))
+        counts = [each.ngram_counts(order, texts) for each in matched]
+        hidden = [
+            name
+            for name, each in zip(names, counts, strict=True)
+            if each.total < MIN_TOTAL_Z * each.total_std
+        ]
+        if hidden:
             notes.append(
-                f"order {order}: noise hides even the total of {', '.join(hidden)}; it is not compared."
+                f"Order {order}: noise hides even the total of {', '.join(hidden)}; it is not"
+                " compared."
             )
-            continue
-        found.append((matched[0].orders == order, fit_rates(_with_guessed_noise(seen))))
-        drifts[order] = found[-1][1].drift
-        norms = max(norms, clip_norm_drift([each.clip_norm for each in seen]))
-    if norms:
+        blocks.append(_Block(texts, order, False, None if hidden else noisy_shares(counts)))
+    words = _word_block(matched, blocks, notes)
+    return blocks if words is None else [*blocks, words]
+
+
+def _word_block(
+    matched: Sequence[_Matched], blocks: Sequence[_Block], notes: list[str]
+) -> _Block | None:
+    """Return the words of the longest n-grams; None if they can't be compared."""
+    longest = blocks[-1]
+    word_blocks = [each.words for each in matched if each.words is not None]
+    if longest.noisy is None or longest.order == 1 or len(word_blocks) < len(matched):
+        return None
+    # A word is counted in the n-grams that a release lists, so other n-grams make other counts.
+    if any(
+        each.measurements.ngrams(longest.order)[1].size != len(longest.texts)
+        or each.measurements.ngram_orders[-1] != longest.order
+        for each in matched
+    ):
         notes.append(
-            f"Their clip norms differ, which moves counts by about {norms:.0%}: only larger changes count."
+            "Words are not compared: the releases have different n-grams to count them in."
         )
-    return found, drifts
+        return None
+    texts = word_blocks[0].texts
+    counts = [each.word_counts(longest.order, texts) for each in matched]
+    return _Block(texts, longest.order, True, noisy_shares(counts))
 
 
-def _with_guessed_noise(counts: Sequence[ReleaseCounts]) -> list[ReleaseCounts]:
-    """The same, with the noise of those that tell nothing of it as large as the rarer half of n-grams makes it seem."""
-    shares = np.array([each.counts / each.total for each in counts])
-    rare = shares.mean(axis=0) <= np.median(shares.mean(axis=0))
-    made = []
-    for at, each in enumerate(counts):
-        if np.isfinite(each.noise_std).all() and (each.noise_std > 0).all():
-            made.append(each)
-            continue
-        others = np.delete(shares, at, axis=0).mean(axis=0)
-        guessed = MAD_TO_STD * float(np.median(np.abs(shares[at] - others)[rare]))
-        floor = 1e-3 * float(np.median(shares[at])) + 1e-12
-        made.append(
-            ReleaseCounts(
-                each.counts, np.full_like(each.counts, max(guessed, floor) * each.total), each.total
-            )
+# --- Tests and intervals ---
+
+
+def _judge(names: list[str], blocks: Sequence[_Block], fdr: float, notes: list[str]) -> Comparison:
+    """Test all n-grams and words as one list."""
+    results = [_judge_block(block, len(names)) for block in blocks]
+    sizes = [len(block.texts) for block in blocks]
+    intervals = RatioIntervals(
+        *(
+            np.concatenate([getattr(result.intervals, name) for result in results])
+            for name in ("ratio", "low", "high", "misfit")
         )
-    return made
+    )
+    p_values = np.concatenate([result.p_values for result in results])
+    return Comparison(
+        names=names,
+        ngrams=pa.concat_arrays([block.texts.cast(pa.large_string()) for block in blocks]),
+        orders=np.repeat([block.order for block in blocks], sizes),
+        word_mask=np.repeat([block.is_word for block in blocks], sizes),
+        shares=np.concatenate([result.shares for result in results], axis=1),
+        share_std=np.concatenate([result.share_std for result in results], axis=1),
+        pairs=np.concatenate([result.pairs for result in results], axis=1),
+        intervals=intervals,
+        z=_z_scores(intervals),
+        p_values=p_values,
+        fdrs=_false_discovery_rates(intervals, p_values),
+        fdr=fdr,
+        notes=notes,
+    )
 
 
-def _with_public_text(release: Release, prior: Floats, name: str, fdr: float) -> Comparison:
-    """A release against public text, which is a text and has no noise: by the posterior and its deviations.
+@dataclass(frozen=True, eq=False)
+class _BlockResult:
+    """What is known of the n-grams of one order, or of words."""
 
-    The posterior is drawn to public text, so its distance from it is rather too small than too large.
+    shares: Floats
+    share_std: Floats
+    pairs: Integers
+    intervals: RatioIntervals
+    p_values: Floats
+
+
+def _judge_block(block: _Block, release_count: int) -> _BlockResult:
+    """Return shares, intervals and p-values; nan if a total is hidden or an n-gram untested."""
+    size = len(block.texts)
+    if block.noisy is None:
+        unknown = np.full(size, np.nan)
+        unknown_shares = np.full((release_count, size), np.nan)
+        anything = RatioIntervals(unknown, np.zeros(size), np.full(size, np.inf), unknown)
+        pairs = np.tile([[0], [release_count - 1]], size)
+        return _BlockResult(unknown_shares, unknown_shares, pairs, anything, unknown)
+    pairs = block.noisy.clearest_pairs
+    intervals = ratio_intervals(block.noisy.select(pairs), critical_misfit(release_count))
+    p_values = misfit_p_values(intervals.misfit, release_count)
+    return _BlockResult(
+        block.noisy.positive_shares,
+        np.sqrt(block.noisy.noise_var),
+        pairs,
+        intervals,
+        np.where(block.noisy.tested_mask, p_values, np.nan),
+    )
+
+
+def _false_discovery_rates(intervals: RatioIntervals, p_values: Floats) -> Floats:
+    """Return the rate at which each is listed; never if its interval contains 1."""
+    is_tested = np.isfinite(p_values)
+    excludes_one = (intervals.low > 1) | (intervals.high < 1)
+    fdrs = np.full(p_values.size, np.nan)
+    fdrs[is_tested] = false_discovery_rates(p_values[is_tested], excludes_one[is_tested])
+    return fdrs
+
+
+def _z_scores(intervals: RatioIntervals) -> Floats:
+    """Return the square root of S(1), with the sign of the change."""
+    z: Floats = np.sqrt(intervals.misfit) * np.where(intervals.ratio < 1, -1.0, 1.0)
+    return z
+
+
+def _compare_with_public_text(release: Release, prior: Floats, name: str, fdr: float) -> Comparison:
+    """Compare the posterior of a release with public text, which has no noise.
+
+    The interval of the ratio is (θ ± 1.96 deviations)/π, and z = (θ − π)/deviation. The posterior
+    is drawn to public text, so that its distance from it is rather too small than too large.
     """
     if release.probability_std is None:
         raise UsageError(
             f"{name}: does not tell how sure it is of its numbers; make a release with posterior."
         )
-    shares = np.array([prior, release.probabilities])
-    sure = np.maximum(release.probability_std, 1e-9 * prior)
-    noise = np.array([(1e-6 * sure) ** 2, sure**2])
-    found = PooledRates(shares, noise, np.zeros_like(noise), 0.0, 0.0, prior)
-    notes = (
-        [] if release.card.guarantee is Guarantee.PROVED else _evidence_notes([release], [name])[:1]
+    theta = release.probabilities
+    std = np.maximum(release.probability_std, 1e-9 * prior)
+    misfit = ((theta - prior) / std) ** 2
+    width = math.sqrt(critical_misfit(2)) * std
+    size = prior.size
+    intervals = RatioIntervals(
+        theta / prior, np.maximum(theta - width, 0.0) / prior, (theta + width) / prior, misfit
     )
-    everything: Bools = np.ones(prior.size, bool)
-    deviations = np.array([np.zeros_like(prior), release.probability_std])
-    return _compared(
-        [PUBLIC_TEXT, name],
-        release.ngrams,
-        shares,
-        deviations,
-        [(everything, found)],
-        {},
-        fdr,
-        notes,
-        visible=everything,
-    )
-
-
-def _compared(
-    names: list[str],
-    ngrams: pa.LargeStringArray,
-    shares: Floats,
-    deviations: Floats,
-    found: list[tuple[Bools, PooledRates]],
-    drifts: dict[int, float],
-    fdr: float,
-    notes: list[str],
-    *,
-    visible: Bools | None = None,
-) -> Comparison:
-    """All orders together: the rate is that of one list."""
-    size = len(ngrams)
-    columns: dict[str, Any] = {name: np.full(size, np.nan) for name in _COLUMNS}
-    pairs = np.zeros((2, size), np.int64)
-    pairs[1] = len(names) - 1
-    for among, rate in found:
-        tested = rate.tested_mask if visible is None else visible[among]
-        rows = np.flatnonzero(among)[tested]
-        columns["p_values"][rows] = rate.p_values[tested]
-        pairs[:, rows], columns["z"][rows] = _clearest(rate, tested)
-        for name, values in _ratios(rate, tested, pairs[:, rows]).items():
-            columns[name][rows] = values
-    tested = np.isfinite(columns["p_values"])
-    columns["fdrs"] = np.full(size, np.nan)
-    columns["fdrs"][tested] = false_discovery_rates(columns["p_values"][tested])
+    p_values = misfit_p_values(misfit, 2)
     return Comparison(
-        names,
-        ngrams,
-        ngram_orders(ngrams),
-        shares,
-        deviations,
-        pairs,
-        **columns,
+        names=[PUBLIC_TEXT, name],
+        ngrams=release.ngrams,
+        orders=ngram_orders(release.ngrams),
+        word_mask=np.zeros(size, bool),
+        shares=np.array([prior, theta]),
+        share_std=np.array([np.zeros(size), release.probability_std]),
+        pairs=np.tile([[0], [1]], size),
+        intervals=intervals,
+        z=_z_scores(intervals),
+        p_values=p_values,
+        fdrs=_false_discovery_rates(intervals, p_values),
         fdr=fdr,
-        drifts=drifts,
-        notes=notes,
+        notes=[*_clipping_notes([release], [name]), *_release_notes([release], [name])],
+        is_measured=False,
     )
 
 
-_COLUMNS = ("log_ratios", "log_ratio_std", "lows", "highs", "z", "p_values")
-
-
-def _clearest(rate: PooledRates, tested: Bools) -> tuple[Integers, Floats]:
-    """The two releases between which each n-gram differs most clearly, in standard deviations, and by how many."""
-    places = list(combinations(range(len(rate.shares)), 2))
-    scores = np.array([rate.z_between(*pair)[tested] for pair in places])
-    best = np.abs(scores).argmax(axis=0) if scores.size else np.zeros(0, np.int64)
-    return np.array(places).T[:, best], np.take_along_axis(scores, best[None, :], axis=0)[0]
-
-
-def _ratios(rate: PooledRates, tested: Bools, pairs: Integers) -> dict[str, Floats]:
-    """Log-ratios between the pair of each n-gram, by what changes are like among all that are tested."""
-    made = {
-        name: np.zeros(pairs.shape[1]) for name in ("log_ratios", "log_ratio_std", "lows", "highs")
-    }
-    for pair in np.unique(pairs, axis=1).T.tolist():
-        own = (pairs == np.array(pair)[:, None]).all(axis=0)
-        seen = estimate_log_ratios(
-            rate.shares[pair][:, tested], rate.plugin_variances[pair][:, tested]
-        )
-        for name, values in zip(
-            made, (seen.mean, seen.std, np.exp(seen.low), np.exp(seen.high)), strict=True
-        ):
-            made[name][own] = values[own]
-    return made
-
+# --- Tables and files ---
 
 CSV, PARQUET, JSON = SUFFIXES = (".csv", ".parquet", ".json")
 
 
-def comparison_table(found: Comparison) -> pa.Table:
-    """Every n-gram: its θ in each release, between which two it changed most clearly, by how much, how surely."""
-    names = np.array(found.names, object)
-    columns: dict[str, Any] = {"ngram": found.ngrams, "order": found.orders}
-    columns |= {
-        f"share {name}": share for name, share in zip(found.names, found.shares, strict=True)
+def comparison_table(comparison: Comparison) -> pa.Table:
+    """Return a row for every n-gram and word, listed or not.
+
+    Columns: `kind` (ngram or word), `ngram`, `order`; `share NAME` and `noise NAME` of each
+        release, the measured share and the standard deviation of its noise; `from` and `to`, the
+        two releases that the rest is about; `ratio`, `ratio_low` (0: no lower end), `ratio_high`
+        (infinite: no upper end), `log_ratio`, `z`; `p_value` and `fdr`, empty where noise hides an
+        n-gram (`tested` is false); `changed`, whether it is listed.
+    """
+    names = np.array(comparison.names, object)
+    intervals = comparison.intervals
+    kinds = np.where(comparison.word_mask, WORD, NGRAM)
+    columns: dict[str, Any] = {
+        "kind": pa.array(kinds.tolist(), pa.string()),
+        "ngram": comparison.ngrams,
+        "order": comparison.orders,
     }
-    columns |= {"from": names[found.pairs[0]], "to": names[found.pairs[1]]}
+    for name, shares, std in zip(
+        comparison.names, comparison.shares, comparison.share_std, strict=True
+    ):
+        columns[f"share {name}"] = pa.array(shares, from_pandas=True)
+        columns[f"noise {name}"] = pa.array(std, from_pandas=True)
+    columns["from"] = names[comparison.pairs[0]]
+    columns["to"] = names[comparison.pairs[1]]
+    with np.errstate(divide="ignore"):
+        log_ratio = np.log(intervals.ratio)
     numbers = {
-        "ratio": np.exp(found.log_ratios),
-        "ratio_low": found.lows,
-        "ratio_high": found.highs,
-        "log_ratio": found.log_ratios,
-        "standard_deviation": found.log_ratio_std,
-        "z": found.z,
-        "p_value": found.p_values,
-        "fdr": found.fdrs,
+        "ratio": intervals.ratio,
+        "ratio_low": intervals.low,
+        "ratio_high": intervals.high,
+        "log_ratio": log_ratio,
+        "z": comparison.z,
+        "p_value": comparison.p_values,
+        "fdr": comparison.fdrs,
     }
-    columns |= {
-        name: pa.array(values, from_pandas=True) for name, values in numbers.items()
-    }  # nan is null
-    tested = np.isfinite(found.p_values)
-    columns |= {
-        "tested": tested,
-        "changed": tested & (np.nan_to_num(found.fdrs, nan=1.0) <= found.fdr),
-    }
+    for name, values in numbers.items():
+        columns[name] = pa.array(values, from_pandas=True)  # nan is null
+    columns["tested"] = comparison.tested_mask
+    columns["changed"] = np.nan_to_num(comparison.fdrs, nan=2.0) <= comparison.fdr
     return pa.table(columns)
 
 
-def comparison_json(found: Comparison) -> dict[str, Any]:
-    """What was compared, and what changed, the surest first."""
-    table = comparison_table(found).take(pa.array(found.changed_rows))
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """Return what was compared, and what changed, the surest first.
+
+    A `ratio_high` of null is an interval without an upper end.
+    """
+    rows = comparison_table(comparison).take(pa.array(comparison.changed_rows)).to_pylist()
+    changes = []
+    for row, change in zip(rows, comparison.changes, strict=True):
+        values = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in row.items()
+            if name not in {"tested", "changed"}
+        }
+        changes.append({**values, "described": change.description})
     return {
-        "releases": found.names,
-        "fdr": found.fdr,
-        "in_common": len(found.ngrams),
-        "tested": found.tested_count,
-        "drift": {str(order): drift for order, drift in found.drifts.items()},
-        "notes": found.notes,
-        "changes": [
-            {
-                **{name: value for name, value in row.items() if name not in {"tested", "changed"}},
-                "described": told,
-            }
-            for row, told in zip(
-                table.to_pylist(), (change.description for change in found.changes), strict=True
-            )
-        ],
+        "releases": comparison.names,
+        "fdr": comparison.fdr,
+        "confidence": CONFIDENCE,
+        "in_common": len(comparison.ngrams),
+        "words_in_common": int(comparison.word_mask.sum()),
+        "tested": comparison.tested_count,
+        "summary": comparison.summary,
+        "notes": comparison.notes,
+        "changes": changes,
     }
 
 
@@ -551,16 +880,25 @@ def check_output_suffix(path: Path) -> None:
         )
 
 
-def save_comparison(found: Comparison, path: Path, *, force: bool = False) -> None:
-    """Write what the name says: all n-grams, the surest changes first; as JSON what changed."""
+def save_comparison(comparison: Comparison, path: Path, *, force: bool = False) -> None:
+    """Write all n-grams and words, the surest changes first; as JSON what changed.
+
+    Args:
+        comparison: What changed.
+        path: A file whose name ends with .csv, .parquet or .json.
+        force: Whether to replace a file.
+    """
     check_output_suffix(path)
-    table = comparison_table(found)
-    table = table.take(pa.array(np.argsort(np.nan_to_num(found.p_values, nan=2.0), kind="stable")))
+    table = comparison_table(comparison)
+    order = np.argsort(np.nan_to_num(comparison.p_values, nan=2.0), kind="stable")
+    table = table.take(pa.array(order))
     with write_file_atomically(path, force=force) as aside:
         if path.suffix.lower() == CSV:
             pacsv.write_csv(table, aside)
         elif path.suffix.lower() == PARQUET:
             pq.write_table(table, aside, compression="zstd")
         else:
-            text = json.dumps(comparison_json(found), indent=2, ensure_ascii=False, allow_nan=False)
+            text = json.dumps(
+                comparison_json(comparison), indent=2, ensure_ascii=False, allow_nan=False
+            )
             aside.write_text(text + "\n", encoding="utf-8")

@@ -449,7 +449,7 @@ def draw_attack_curves(curves: Sequence[Series], forbidden: Series | None = None
 MAX_CHANGES = 30  # rows
 MAX_LINES = 8  # n-grams that have a line over several releases; no more than `charts.SERIES`
 RATIO = "times as often (95% interval)"
-SHARE = "share of what people write, with two standard deviations"
+SHARE = "measured share, with two standard deviations of noise"
 SMALLEST_SHARE = 1e-12  # stands for a share of 0, which has no place on the axis
 
 
@@ -467,18 +467,19 @@ def draw_changes(comparison: Comparison) -> Drawing:
 
 
 def _draw_ratios(changes: Sequence[Change]) -> Drawing:
-    """Draw a row for each n-gram: its ratio, and where 95% of the posterior lie."""
+    """Draw a row for each n-gram or word: its ratio and the 95% interval; an arrow: no end."""
     rows = [
         Row(
-            change.ngram,
+            f"{change.ngram} (word)" if change.is_word else change.ngram,
             change.ratio,
-            DATA if change.z >= 0 else LOWERED,
+            DATA if change.is_rise else LOWERED,
             interval=(change.low, change.high),
             description=f"{change.ngram}: {change.description}",
         )
         for change in changes
     ]
-    values = [value for change in changes for value in (change.ratio, change.low, change.high)]
+    ends = [end for change in changes for end in (change.ratio, change.low, change.high)]
+    values = [end for end in ends if 0 < end < math.inf]
     axis = Axis.log([*values, 1.0], RATIO, margin=1.15)
     return plot_rows({"": rows}, axis, label=RATIO, width=600, reference=1)
 
@@ -489,8 +490,7 @@ def _draw_shares(comparison: Comparison) -> Drawing:
     series = []
     for nth, row in enumerate(comparison.changed_rows[:MAX_LINES].tolist()):
         shares = [max(float(share), SMALLEST_SHARE) for share in comparison.shares[:, row]]
-        row_std = comparison.probability_std[:, row]
-        stds = [0.0 if math.isnan(std) else float(std) for std in row_std]
+        stds = comparison.share_std[:, row].tolist()
         intervals = [
             (share - 2 * std, share + 2 * std) for share, std in zip(shares, stds, strict=True)
         ]

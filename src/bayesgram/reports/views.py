@@ -113,12 +113,13 @@ class ChangesView:
 
     @property
     def tables(self) -> dict[str, list[tuple[Change, str, str]]]:
-        """What rose and what fell, the surest first: change, n-gram, and between which releases."""
-        tables: dict[str, list[tuple[Change, str, str]]] = {"Rose": [], "Fell": []}
+        """What rose and fell, the surest first: change, text, and between which releases."""
+        titles = ("Rose", "Fell", "Words that rose", "Words that fell")
+        tables: dict[str, list[tuple[Change, str, str]]] = {title: [] for title in titles}
         for change in self.comparison.changes:
             names = (self.comparison.names[at] for at in (change.first, change.second))
             row = (change, printable(change.ngram), " → ".join(map(printable, names)))
-            tables["Rose" if change.z >= 0 else "Fell"].append(row)
+            tables[titles[2 * change.is_word + (not change.is_rise)]].append(row)
         return {title: rows[:MAX_CHANGES] for title, rows in tables.items()}
 
     @property

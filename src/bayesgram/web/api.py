@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from bayesgram.charts import printable
 from bayesgram.choices import TokenizerKind
 from bayesgram.comparison.comparison import Change, compare
 from bayesgram.errors import BayesgramError, UsageError
@@ -299,10 +300,13 @@ def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
 
 
 def _compare(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
-    """Return what rose and fell between two releases, as the report shows it."""
+    """Return what rose and fell between two releases, or why they can't be compared."""
     views = [catalogue.items[place].view for place in (first, second)]
     names = [view.name for view in views]
-    view = ChangesView(compare(*(view.release for view in views), names=names))
+    try:
+        view = ChangesView(compare(*(view.release for view in views), names=names))
+    except UsageError as error:
+        return {"summary": printable(str(error)), "how_to_read": "", "notes": [], "tables": {}}
     tables = {title: [_change_row(*row) for row in rows] for title, rows in view.tables.items()}
     return {
         "summary": view.comparison.summary,
