@@ -26,8 +26,8 @@ p₁ = p and p₂ = r·p. The variances v_k are those of (1) for the p that fits
 is (x₂ − r·x₁)²/(v₂ + r²·v₁) where no share is negative, so that it is χ² with one degree of freedom
 for the true r, whatever the rates are. The second sum is the misfit of negative counts that no rate
 explains, as rates are not below 0. It lowers S, so that the test stays valid and some r always
-fits. The 95% interval is {r : S(r) ≤ 3.84}. It never ends where noise hides the denominator, and the
-p-value is that of S(1), so p < 0.05 if and only if the interval excludes 1.
+fits. The 95% interval is {r : S(r) ≤ 3.84}. It never ends where noise hides the denominator, and
+the p-value is that of S(1), so p < 0.05 if and only if the interval excludes 1.
 
 Of more than two releases, the two that differ most are compared. S is then judged by the largest of
 all pairs (Tukey's studentized range), so that interval and p-value account for the choice.
