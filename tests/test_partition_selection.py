@@ -106,8 +106,15 @@ def test_lists_are_those_of_a_discovery(texts, most):
         )
 
     records = read_records(table, text_column="text", user_column="user")
+    with list_candidates(records, public, [1, 2, 3], 1000, memory=1 << 30) as everything:
+        _, logs = discovery_data.candidate_texts_and_logs(everything)
+    all_weights_differ = len(set(np.round(logs, 6).tolist())) == len(logs)
+    records = read_records(table, text_column="text", user_column="user")
     with list_candidates(records, public, [1, 2, 3], most, memory=1 << 30) as theirs:
-        assert summed(ours.lists) == pytest.approx(summed(theirs), rel=1e-5)
+        assert sum(summed(ours.lists).values()) == pytest.approx(sum(summed(theirs).values()))
+        # Which of several equally heavy candidates are listed is for each to say.
+        if all_weights_differ:
+            assert summed(ours.lists) == pytest.approx(summed(theirs), rel=1e-5)
     windows = sum(
         len(text) - order + 1 for text in texts for order in (1, 2, 3) if len(text) >= order
     )

@@ -1,17 +1,18 @@
 """What a ledger is charged, against what the noise source was asked: for every PROVED mechanism."""
 
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
 from bayesgram.mechanisms import base, publish
 from bayesgram.mechanisms.gaussian import Gaussian
-from bayesgram.mechanisms.laplace import Laplace, LaplacePublic, fixed_point_one
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic, fixed_point_one, laplace_scale
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.accounting import Spend, fits
 from bayesgram.privacy.budget import Budget
@@ -125,6 +126,16 @@ def test_what_is_charged_is_within_what_the_card_claims(mechanism, budget, order
     claim = Budget(*mechanism.check_budget(budget))
     assert fits([spend], claim)
     assert not fits([spend, spend], claim)
+
+
+@examples(200)
+@given(st.integers(1, 10**6), st.decimals(Decimal("0.0001"), 20, places=4))
+@example(29, Decimal("1.1"))
+def test_the_scale_of_laplace_noise_is_for_the_decimal_that_is_stated(sensitivity, epsilon):
+    """Never less than sensitivity/ε, by the ε that a person reads, and hardly more."""
+    scale = Fraction(laplace_scale(sensitivity, Budget(float(epsilon))))
+    exact = sensitivity / Fraction(epsilon)
+    assert exact <= scale <= exact * (1 + Fraction(1, 2**52))
 
 
 def test_the_laplace_noise_on_differences_is_large_enough_for_any_user():

@@ -20,7 +20,7 @@ from bayesgram.mechanisms.base import (
     require_budget,
 )
 from bayesgram.privacy.accounting import Spend
-from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.budget import Budget, Guarantee, parse_decimal
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.private.clipping import check_max_total, clip
 from bayesgram.private.counts import PrivateCounts
@@ -77,7 +77,7 @@ class Laplace(CountsMechanism):
             budget: ε.
             noise: Draws the noise.
         """
-        noisy = noise.discrete_laplace(totals, scale=_round_up(self.max_total / budget.epsilon))
+        noisy = noise.discrete_laplace(totals, scale=laplace_scale(self.max_total, budget))
         return normalise_counts(noisy.astype(np.float64))
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
@@ -113,7 +113,7 @@ class LaplacePublic(Laplace):
         public = np.rint(vocabulary.counts / max(vocabulary.counts.sum(), 1) * unit).astype(
             np.int64
         )
-        scale = _round_up(public_sensitivity(public, unit, self.max_total) / budget.epsilon)
+        scale = laplace_scale(public_sensitivity(public, unit, self.max_total), budget)
         noisy = noise.discrete_laplace(differences_to_public(totals, public, unit), scale=scale)
         return normalise_counts((noisy[:-1] + noisy[-1] * (public / unit)) / unit)
 
@@ -144,6 +144,15 @@ def public_sensitivity(public: Integers, unit: int, max_total: int) -> int:
     return max_total * (2 * unit + int(public.sum()))
 
 
-def _round_up(scale: float) -> float:
-    """Return the next float above, so that rounding never makes the noise too small."""
-    return math.nextafter(scale, math.inf)
+def laplace_scale(sensitivity: int, budget: Budget) -> float:
+    """Return the smallest float that is not below sensitivity/ε, so that rounding costs no privacy.
+
+    ε is the decimal that the card states: 1.1 is eleven tenths, although the float that is written
+    so is a little more.
+
+    >>> laplace_scale(10, Budget(0.5))
+    20.0
+    """
+    exact = sensitivity / parse_decimal(budget.epsilon)
+    nearest = float(exact)
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
