@@ -14,6 +14,7 @@ import json
 import mmap
 import os
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def warm_up(arguments):
 
 def run_with_fault(request):
     """Run a command with the fault armed, and end the process as Python does."""
+    # Python tries a temporary folder by writing a file of its own there; that is not what is tested.
+    tempfile.tempdir = os.environ["TMPDIR"]
     code = 1
     try:
         _prepare(request)
