@@ -17,7 +17,6 @@ import pytest
 
 from bayesgram import (
     Discovery,
-    LanguageModel,
     Ledger,
     PublicModel,
     Release,
@@ -26,6 +25,7 @@ from bayesgram import (
     load_counts,
 )
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.lm import LanguageModel
 from helpers.commands import expect_failure, run_in_process
 
 VERSIONING_PAGE = Path(__file__).parents[1] / "docs" / "versioning.md"

@@ -450,7 +450,7 @@ def check_audit(data: bytes, folder: Path) -> None:
     (place / "audit.json").write_bytes(data)
     found = load_attacks(place)
     must(
-        found.about != "" and isinstance(found.is_about(release_view().card), bool),
+        found.attacked_sentence != "" and isinstance(found.is_about(release_view().card), bool),
         "an audit that says nothing",
     )
     if zlib.crc32(data) % 20 == 0:

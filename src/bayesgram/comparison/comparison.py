@@ -477,7 +477,7 @@ def _clipping_notes(releases: Sequence[Release], names: Sequence[str]) -> list[s
     if allowance:
         notes.append(
             f"Their clip norms differ, which moves ratios by about {allowance:.0%}: intervals"
-            " allow for it. Give the same --clip-norm to see smaller changes."
+            " allow for it. Release both with the same clip norm to see smaller changes."
         )
     return notes
 
