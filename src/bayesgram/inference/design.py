@@ -88,6 +88,7 @@ class Distortion:
 
     written: Floats  # the part of all text
     rate: float  # KL, over unevenness
+    manner_rate: float  # the part of it that is not chance: people who write much write differently
 
     def lost(self, left: Floats) -> float:
         """The part of all text that is lost, where these parts are left."""
@@ -124,7 +125,7 @@ def distortion(
         learnt = rate(_learnt(usual / times, rarity / times, users, first_words) * times)
         expected = learnt**TRUST * expected ** (1 - TRUST)
     there = float((1 - np.exp(-total * public.prior)).sum())
-    return Distortion(weights, expected + CHANCE * there / total)
+    return Distortion(weights, expected + CHANCE * there / total, expected)
 
 
 def _unevenness(written: Floats, left: Floats) -> float:
@@ -369,13 +370,21 @@ class NormHistogram:
 
         `noise` is the standard deviation of a number of users; that of `parts_of_largest` is ¾ of it.
         """
+        noisy_users = users
         norm_histogram = users > BESIDE_OTHERS * noise
         beside = np.append(norm_histogram[1:], False) | np.insert(norm_histogram[:-1], 0, False)
         users = np.where(norm_histogram & (beside | (users > BY_ITSELF * noise)), users, 0.0)
         doubt = 0.75 * noise / np.maximum(users, 1.0)
         measured = np.clip(parts_of_largest / np.maximum(users, 1.0), 0.0, 1.0)
         trust = PART_DEVIATION**2 / (PART_DEVIATION**2 + doubt**2)
-        return cls(users, users * largest * (trust * measured + (1 - trust) * USUAL_PART))
+        parts = trust * measured + (1 - trust) * USUAL_PART
+        visible = np.flatnonzero(users > 0)
+        if visible.size >= MIN_VISIBLE_BINS:
+            last = visible[-1]
+            tail = np.minimum(_fitted_tail(noisy_users, users, noise), BESIDE_OTHERS * noise)
+            users = np.where(np.arange(users.size) > last, tail, users)
+            parts = np.where(np.arange(users.size) > last, parts[last], parts)
+        return cls(users, users * largest * parts)
 
     def left(self, clip_norm: float, scale: Floats) -> Floats:
         """The part of every n-gram that clipping leaves: less of a rare one, which makes short texts long by itself.
@@ -398,6 +407,40 @@ class NormHistogram:
         return Clipping(1 - mean, max(square / mean**2 - 1, 0.0))
 
 
+# The tail of the histogram is fitted if so many bins are above the noise.
+MIN_VISIBLE_BINS = 3
+
+# Slopes and curvatures of the logarithm of the number of users, for each bin beyond the mode.
+TAIL_SLOPES = np.linspace(0, 1.6, 33)
+TAIL_CURVATURES = np.array([0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8])
+
+# Relative standard deviation of the number of users in a bin from such a curve. Not tuned.
+TAIL_REL_STD = 0.1
+
+
+def _fitted_tail(noisy_users: Floats, users: Floats, noise_std: float) -> Floats:
+    """Return the number of users in every bin, by a curve that is fitted to the bins beyond the mode.
+
+    The logarithm of the number of users is a parabola, as for log-normal amounts. The few users who
+    write most are in bins that noise hides one by one; without the curve they would count as nobody.
+    Slope and curvature have a flat prior on a grid, and the result is the mean over their posterior.
+    """
+    visible = np.flatnonzero(users > 0)
+    mode = int(min(np.argmax(users), visible[-1] - 1))
+    beyond = np.arange(users.size - mode)
+    slopes, curvatures = (grid.ravel() for grid in np.meshgrid(TAIL_SLOPES, TAIL_CURVATURES))
+    shapes = np.exp(-slopes[:, None] * beyond - curvatures[:, None] * beyond**2 / 2)
+    observed = noisy_users[mode:]
+    heights = np.maximum(shapes @ observed / (shapes**2).sum(axis=1), 0.0)
+    curves = heights[:, None] * shapes
+    variances = noise_std**2 + (TAIL_REL_STD * curves) ** 2
+    misfit = ((observed - curves) ** 2 / variances + np.log(variances)).sum(axis=1)
+    likelihoods = np.exp((misfit.min() - misfit) / 2)
+    fitted = np.zeros(users.size)
+    fitted[mode:] = likelihoods @ curves / likelihoods.sum()
+    return fitted
+
+
 @dataclass(frozen=True)
 class ClippingPlan:
     """How the counts are to be measured."""
@@ -407,6 +450,7 @@ class ClippingPlan:
     clipped_mass_share: float = 0.0  # of the budget measures what clipping takes away, by words
     clipped_mass_norm: float = 1.0  # the clip norm of those words
     norm_histogram: NormHistogram | None = None
+    manner_rate: float = 0.0  # of `Distortion`
 
     @classmethod
     def fixed(cls, clip_norm: float) -> "ClippingPlan":
@@ -420,6 +464,9 @@ class ClippingPlan:
         if self.norm_histogram is None:
             return list(parts)
         clipping = self.norm_histogram.clipping(self.clip_norm)
+        recovered = RECOVERED_SHARE if self.clipped_mass_share else 0.0
+        bias_var = 2 * (1 - recovered) * self.manner_rate * clipping.unevenness
+        clipping = replace(clipping, bias_rel_std=math.sqrt(bias_var))
         if (
             len(parts) > 1
         ):  # a word brings pairs and triples along: none makes a text long by itself
@@ -538,7 +585,7 @@ def choose_clipping(
         (choice for each, choice in costs if each <= ALIKE * least),
         key=lambda choice: choice.clip_norm,
     )
-    return replace(best, norm_histogram=norm_histogram)
+    return replace(best, norm_histogram=norm_histogram, manner_rate=clipped.manner_rate)
 
 
 def _heavy(norm_histogram: NormHistogram, clip_norm: float) -> float:

@@ -50,7 +50,6 @@ USUAL = 0.5  # c of made-up and real text with Wikipedia or articles as the prio
 HIDDEN = 3.0  # noise deviations: only below it does c matter
 
 # Of what people wrote, over posts and commits at ε from 0.1 to 4: within two deviations for 95% in every fifth.
-MANNER = 0.3  # relative deviation where everything is lost
 BURST = 5.0  # how many of an n-gram come from one user together, roughly
 WIDER = 1.15  # errors are not as regular as these formulas
 
@@ -76,11 +75,13 @@ def fitted_trust(expected: Floats, noise: Floats, judge: NoisyCounts) -> float:
 
 
 def widen_for_clipping(
-    deviation: Floats, theta: Floats, total: float, clipping: Clipping
+    deviation: Floats, theta: Floats, total: float, clipping: Clipping, total_rel_std: float
 ) -> Floats:
     """The deviation of θ from what people wrote, given that from clipped text; `total` n-grams were written."""
     written = np.maximum(theta * total, 1.0)
-    relative = (MANNER * clipping.lost) ** 2 + BURST * clipping.unevenness / written
+    relative = (
+        clipping.bias_rel_std**2 + BURST * clipping.unevenness / written + total_rel_std**2
+    )
     wider: Floats = WIDER * np.sqrt(deviation**2 + theta**2 * relative)
     return wider
 
@@ -241,7 +242,10 @@ def infer(
     expected = _add_clipped_mass(kept, measured, public, vectors)
     total, theta = float(kept.sum()), expected / expected.sum()
     written = total / (1 - measured.clipping.lost)
-    deviation = widen_for_clipping(deviation / total, theta, written, measured.clipping)
+    total_rel_std = min(measured.total_noise / max(measured.total, 1.0), 1.0)
+    deviation = widen_for_clipping(
+        deviation / total, theta, written, measured.clipping, total_rel_std
+    )
     return Inferred(theta, deviation, best.model, total, weights, kept / total)
 
 
@@ -355,9 +359,33 @@ def _answer(
         means = flat_means(
             measured, np.full_like(prior, 1 / prior.size) if model == UNIFORM_MODEL else prior
         )
-    found = posterior(measured.counts, measured.noise, means, on_one_core=pool.public.on_one_core)
-    apart = _outliers(measured, found[0], prior) if pool.public.learnt else None
-    return Answer(model, *found, price, ridges, start, beta, apart)
+    expected, deviation = posterior(
+        measured.counts, measured.noise, means, on_one_core=pool.public.on_one_core
+    )
+    expected = match_total(expected, measured)
+    apart = _outliers(measured, expected, prior) if pool.public.learnt else None
+    return Answer(model, expected, deviation, price, ridges, start, beta, apart)
+
+
+# Relative standard deviation of the sum of what shrinkage expects of n-grams that noise hides.
+HIDDEN_SUM_REL_STD = 0.5
+
+
+def match_total(expected: Floats, measured: NoisyCounts) -> Floats:
+    """Return expected counts whose sum agrees with the measured total.
+
+    Shrinkage estimates every count by itself, and errs in the same direction for most of the n-grams
+    that noise hides. Their sum is known much better, from the total that is measured as a coordinate
+    of its own. All n-grams get a common factor, as far as noise hides them: an n-gram whose expected
+    count is t noise deviations moves by 1/(1 + t²) of it.
+    """
+    movable = expected / (1 + (expected / measured.noise) ** 2)
+    movable_sum = float(movable.sum())
+    expected_sum = float(expected.sum())
+    hidden_var = (HIDDEN_SUM_REL_STD * movable_sum) ** 2
+    excess = (expected_sum - measured.total) * hidden_var / (hidden_var + measured.total_noise**2)
+    factor = max(1 - excess / movable_sum, 0.05)
+    return expected + (factor - 1) * movable
 
 
 def _outliers(measured: NoisyCounts, expected: Floats, prior: Floats) -> Bools:

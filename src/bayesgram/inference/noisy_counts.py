@@ -29,6 +29,9 @@ class Clipping:
     unevenness: float = (
         0.5  # variance of the part that it leaves of an n-gram, over the square of its mean
     )
+    # Relative standard deviation by which clipping moves the share of an n-gram, because people who
+    # write much write differently.
+    bias_rel_std: float = 0.2
 
 
 UNKNOWN = Clipping()
