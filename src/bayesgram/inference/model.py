@@ -34,7 +34,6 @@ from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
 from bayesgram.inference.noisy_counts import ClippedMass, Clipping, NoisyCounts, PublicNgrams
 from bayesgram.inference.pooling import (
-    RIDGES,
     Pool,
     conjugate_gradients,
     learnt_ridges,
@@ -159,13 +158,7 @@ UNIFORM_MODEL, LEVEL_PRICE = (
 MIN_Z_GAIN = 2.5  # standard errors by which an answer must beat the likeliest in cross-entropy: some dozens are compared
 PRIOR_TOTAL_REL_STD = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
-STIFFNESS = {
-    512.0: 1.0,
-    64.0: 1.5,
-    8.0: 2.0,
-    1.0: 3.0,
-}  # of pooling, from stiff to free, and its price
-LEARNT_PRICE = 4.0  # of pooling with learnt ridges
+POOLED_MODEL = "words pooled"
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
 APART = 5.0  # noise deviations from all people beyond which a segment's n-gram is as its own counts have it
 LIFT_PARTS = np.linspace(0, 1.2, 25)  # of what shorter n-grams say that is believed,
@@ -323,24 +316,10 @@ def _answers(measured: NoisyCounts, pool: Pool) -> list[Answer]:
     found = [_answer("n-gram by n-gram", measured, pool, MODEL_PENALTY)]
     if not pool.public.learnt:
         found.append(_answer(UNIFORM_MODEL, measured, pool, LEVEL_PRICE))
-    if pool.public.words.shape[1] == 1:
-        return found
-    for stiffness, price in STIFFNESS.items():
-        found.append(
-            _answer(
-                f"words pooled (ridge × {stiffness:g})",
-                measured,
-                pool,
-                price,
-                stiffness * RIDGES,
-                found[-1].beta,
-            )
-        )
-    ridges, start = learnt_ridges(measured, pool, RIDGES, found[-1].beta)
-    return [
-        *found,
-        _answer("words pooled (ridge learnt)", measured, pool, LEARNT_PRICE, ridges, start),
-    ]
+    if pool.public.words.shape[1] > 1:
+        ridges, start = learnt_ridges(measured, pool)
+        found.append(_answer(POOLED_MODEL, measured, pool, MODEL_PENALTY, ridges, start))
+    return found
 
 
 def _answer(

@@ -32,7 +32,8 @@ SHORTEST = 0.05
 FEW_WORDS = 256  # up to so many, a dense SVD takes about as long
 # 1/variance of an effect, before it is learnt: slopes (noise must not tilt all n-grams), words anywhere and by place,
 # pieces, meanings anywhere and by place.
-RIDGES = np.array([30.0, 4.0, 4.0, 10.0, 2.0, 2.0])
+RIDGE_PRIOR = np.array([240.0, 32.0, 32.0, 80.0, 16.0, 16.0])
+RIDGE_PRIOR_EFFECTS = 40.0  # how many effects that prior is worth
 
 
 def word_vectors(public: PublicNgrams) -> Floats:
@@ -233,7 +234,6 @@ SPREAD = 0.8  # τ: of what the features leave unexplained; anything from 0.6 to
 MOST_INFORMATIVE = 300_000  # n-grams that effects are learnt from
 STEPS = 15
 ROUNDS = 3  # of learning ridges
-LEARNT_RIDGES = 0.1, 1000.0  # between these
 LARGEST_STEP = 2.0  # no log-ratio moves further in one step
 LARGEST_EFFECT = (
     12.0  # no n-gram is e¹² times as frequent as public text and n say, by its features alone
@@ -291,25 +291,40 @@ def pooled_means(
 
 
 def learnt_ridges(
-    measured: NoisyCounts, pool: Pool, ridges: Floats, start: Floats | None
-) -> tuple[Floats, Floats | None]:
-    """Ridges under which the effects are as large as they turn out to be, and β: other people, other effects.
+    measured: NoisyCounts, pool: Pool, start: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return ridges under which the effects are as large as they turn out to be, and β.
 
-    MacKay's rule for each block: 1/variance = Σ_j h_j/(h_j + ridge) / Σ_j β_j², h the diagonal of the information.
+    The precision of the effects of a block has a Gamma prior, worth `RIDGE_PRIOR_EFFECTS` effects
+    of precision `RIDGE_PRIOR`; MacKay's rule then gives
+
+        ridge = (Σ_j h_j/(h_j + ridge) + a) / (Σ_j β_j² + a / ridge_0),
+
+    with h the diagonal of the information. Where noise hides the effects, the prior decides.
     """
+    ridges = RIDGE_PRIOR
     beta = start
     for _ in range(ROUNDS):
         means, beta = pooled_means(measured, pool, ridges, beta)
-        expected, noise = means[pool.telling], measured.noise[pool.telling]
+        expected = means[pool.telling]
+        noise = measured.noise[pool.telling]
         information = pool.rows.squared_sums(expected**2 / (noise**2 + (expected * SPREAD) ** 2))
-        pairs = zip(
-            pool.features.blocks(information), pool.features.blocks(beta), ridges, strict=True
+        blocks = zip(
+            pool.features.blocks(information),
+            pool.features.blocks(beta),
+            ridges,
+            RIDGE_PRIOR,
+            strict=True,
         )
-        found = [
-            (seen / (seen + ridge)).sum() / max(float(effects @ effects), 1e-9)
-            for seen, effects, ridge in pairs
-        ]
-        ridges = np.clip(found, *LEARNT_RIDGES)
+        ridges = np.array(
+            [
+                (float((seen / (seen + ridge)).sum()) + RIDGE_PRIOR_EFFECTS)
+                / (float(effects @ effects) + RIDGE_PRIOR_EFFECTS / prior_ridge)
+                for seen, effects, ridge, prior_ridge in blocks
+            ]
+        )
+    if beta is None:
+        raise AssertionError("at least one round learns ridges")
     return ridges, beta
 
 
