@@ -225,10 +225,11 @@ def infer(
     public, judged = _lifted(measured, lifts, public, judged)
     pool = Pool.of(measured, public, vectors)
     judged_pool = Pool.with_rows(judged, vectors, pool.telling)
-    best, part, trust = _best(_answers(fit, judged_pool), judged.prior, fit, judge)
+    answers = _answers(measured, pool)
+    best, part, trust = _best_of_splits(answers, measured, judged_pool)
     if best is None:
         return _public(measured, public, weights)
-    answer = _answer(best.model, measured, pool, best.price, best.ridges, best.start)
+    answer = best
     kept = float(answer.expected.sum()) * _between(answer.without(public.prior), answer, part)
     believed = part if answer.apart is None else np.where(answer.apart, 1.0, part)
     deviation = np.maximum(believed * answer.deviation, spread(kept, measured.noise, trust))
@@ -374,6 +375,45 @@ def _outliers(measured: NoisyCounts, expected: Floats, prior: Floats) -> Bools:
     return apart
 
 
+SPLITS = 4
+USE_GAIN = False
+
+
+def _best_of_splits(
+    answers: Sequence[Answer], measured: NoisyCounts, pool: Pool
+) -> tuple[Answer | None, float, float]:
+    """The model, and the part of it that replaces public text, by the evidence of several splits."""
+    prior = pool.public.prior
+    scores = [np.zeros(PARTS.size) for _ in answers]
+    views = []
+    for split in range(SPLITS):
+        fit, judge = thinned(measured, split)
+        refits = [
+            _answer(each.model, fit, pool, each.price, each.ridges, each.beta) for each in answers
+        ]
+        views.append((fit, judge, refits))
+        for score, refit in zip(scores, refits, strict=True):
+            score += _evidence(refit.theta, prior, judge) / SPLITS
+            score += _word_evidence(refit.theta, pool.public, judge) / SPLITS
+    best, part, most = None, 0.0, 0.0
+    for number, (answer, score) in enumerate(zip(answers, scores, strict=True)):
+        net = score - answer.price * PARTS
+        at = int(np.argmax(net))
+        if net[at] > most:
+            most, best, part = float(net[at]), number, float(PARTS[at])
+    if best is None:
+        fit, judge, refits = views[0]
+        if not _tells_apart(refits[0], prior, judge):
+            return None, 0.0, 0.0
+        best = 0
+    trusts = []
+    for fit, judge, refits in views:
+        refit = refits[best]
+        kept = float(refit.expected.sum()) * _between(refit.without(prior), refit, part)
+        trusts.append(fitted_trust(kept, fit.noise, judge))
+    return answers[best], part, float(np.median(trusts))
+
+
 def _best(
     answers: Sequence[Answer], prior: Floats, fit: NoisyCounts, judge: NoisyCounts
 ) -> tuple[Answer | None, float, float]:
@@ -434,6 +474,33 @@ def _evidence(theta: Floats, prior: Floats, judge: NoisyCounts) -> Floats:
     return gained
 
 
+WORD_REL_STD = 0.3
+
+
+def _word_evidence(theta: Floats, public: PublicNgrams, judge: NoisyCounts) -> Floats:
+    """Log-likelihood of the words of the second view, over that under public text, for every part."""
+    if judge.word_counts is None or judge.word_noise is None:
+        return np.zeros(PARTS.size)
+    total = max(judge.total, 1.0)
+    prior_words = public.per_word(public.prior)
+    theta_words = public.per_word(theta)
+    scale = total * (prior_words + theta_words) / 2
+    weights = 1 / (judge.word_noise**2 + (WORD_REL_STD * scale) ** 2)
+    misfits = np.array(
+        [
+            float(
+                (
+                    weights
+                    * (judge.word_counts - total * ((1 - t) * prior_words + t * theta_words)) ** 2
+                ).sum()
+            )
+            for t in PARTS
+        ]
+    )
+    gained: Floats = (misfits[0] - misfits) / 2
+    return gained
+
+
 def _between(prior: Floats, answer: Answer, part: float) -> Floats:
     """Public text with a part of an answer in it."""
     mixed: Floats = (1 - part) * prior + part * answer.expected / answer.expected.sum()
@@ -464,13 +531,13 @@ def flat_means(measured: NoisyCounts, prior: Floats) -> Floats:
     return means
 
 
-def thinned(measured: NoisyCounts) -> tuple[NoisyCounts, NoisyCounts]:
+def thinned(measured: NoisyCounts, split: int = 0) -> tuple[NoisyCounts, NoisyCounts]:
     """Two independent views of Gaussian measurements: y + cξ and y − ξ/c, ξ with the noise's own scale.
 
     ξ is drawn from a fixed seed: it hides nothing, it only splits, and the same measurements give the same answer.
     """
     c = np.sqrt(JUDGE_SHARE / (1 - JUDGE_SHARE))
-    chance = np.random.default_rng(20210427)
+    chance = np.random.default_rng(20210427 + split)
     wider, widest = np.sqrt(1 + c**2), np.sqrt(1 + 1 / c**2)
 
     def split(values: Floats, noise: Floats) -> tuple[Floats, Floats]:
@@ -484,8 +551,11 @@ def thinned(measured: NoisyCounts) -> tuple[NoisyCounts, NoisyCounts]:
         for view, total, width in zip(counts, totals, (wider, widest), strict=True)
     ]
     if measured.word_counts is not None and measured.word_noise is not None:
-        words, _ = split(measured.word_counts, measured.word_noise)
-        views[0] = replace(views[0], word_counts=words, word_noise=measured.word_noise * wider)
+        words = split(measured.word_counts, measured.word_noise)
+        views = [
+            replace(view, word_counts=counts, word_noise=measured.word_noise * width)
+            for view, counts, width in zip(views, words, (wider, widest), strict=True)
+        ]
     return views[0], views[1]
 
 
