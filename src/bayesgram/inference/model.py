@@ -34,6 +34,7 @@ from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
 from bayesgram.inference.noisy_counts import ClippedMass, Clipping, NoisyCounts, PublicNgrams
 from bayesgram.inference.pooling import (
+    STEPS,
     Pool,
     conjugate_gradients,
     learnt_ridges,
@@ -87,7 +88,7 @@ def widen_for_clipping(
 
 SPREAD = 0.1  # τ: what words and vectors leave unexplained of the lost words' log-ratios
 WORD_RIDGE, MEANING_RIDGE = 15.0, 7.0
-STEPS = 8
+LOST_STEPS = 8
 LARGEST_EFFECT = 3.0
 CLIPPED_SIGNAL = 2.0  # standard deviations by which the total of what was lost must exceed 0
 
@@ -119,7 +120,7 @@ def lost_counts(usual: Floats, lost: ClippedMass, public: PublicNgrams, vectors:
     effects = WordEffects(public, vectors)
     ridge = np.repeat([WORD_RIDGE, MEANING_RIDGE], [public.word_total, vectors.shape[1]])
     gamma = np.zeros(ridge.size)
-    for _ in range(STEPS):
+    for _ in range(LOST_STEPS):
         change = _gauss_newton(means, lost, effects, gamma, ridge)
         gamma += change
         means = usual * np.exp(np.clip(effects.times(gamma), -LARGEST_EFFECT, LARGEST_EFFECT))
@@ -330,11 +331,12 @@ def _answer(
     price: float,
     ridges: Floats | None = None,
     start: Floats | None = None,
+    steps: int = STEPS,
 ) -> Answer:
     """What a model makes of these measurements."""
     beta, prior = None, pool.public.prior
     if ridges is not None:
-        means, beta = pooled_means(measured, pool, ridges, start)
+        means, beta = pooled_means(measured, pool, ridges, start, steps)
     else:
         means = flat_means(
             measured, np.full_like(prior, 1 / prior.size) if model == UNIFORM_MODEL else prior
@@ -375,7 +377,8 @@ def _outliers(measured: NoisyCounts, expected: Floats, prior: Floats) -> Bools:
     return apart
 
 
-SPLITS = 4
+SPLITS = 2
+REFIT_STEPS = 4
 USE_GAIN = False
 
 
@@ -389,7 +392,8 @@ def _best_of_splits(
     for split in range(SPLITS):
         fit, judge = thinned(measured, split)
         refits = [
-            _answer(each.model, fit, pool, each.price, each.ridges, each.beta) for each in answers
+            _answer(each.model, fit, pool, each.price, each.ridges, each.beta, REFIT_STEPS)
+            for each in answers
         ]
         views.append((fit, judge, refits))
         for score, refit in zip(scores, refits, strict=True):

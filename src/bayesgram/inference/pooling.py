@@ -233,7 +233,8 @@ def _add_products(left: Floats, right: Floats, total: Floats) -> None:
 SPREAD = 0.8  # τ: of what the features leave unexplained; anything from 0.6 to 1 does
 MOST_INFORMATIVE = 300_000  # n-grams that effects are learnt from
 STEPS = 15
-ROUNDS = 3  # of learning ridges
+ROUNDS = 4  # of learning ridges
+ROUND_STEPS = 8  # of each of these rounds
 LARGEST_STEP = 2.0  # no log-ratio moves further in one step
 LARGEST_EFFECT = (
     12.0  # no n-gram is e¹² times as frequent as public text and n say, by its features alone
@@ -274,13 +275,17 @@ def _informative(measured: NoisyCounts, prior: Floats) -> Integers:
 
 
 def pooled_means(
-    measured: NoisyCounts, pool: Pool, ridges: Floats, start: Floats | None = None
+    measured: NoisyCounts,
+    pool: Pool,
+    ridges: Floats,
+    start: Floats | None = None,
+    steps: int = STEPS,
 ) -> tuple[Floats, Floats]:
     """μ_i = n π_i exp(x_i·β): what pooling expects of every count; and β. `ridges` of its blocks."""
     ridge = np.repeat(ridges, pool.features.sizes)
     beta = np.zeros(ridge.size) if start is None else start.copy()
     means = _means(measured, pool, beta, max(measured.total, 1.0) * pool.public.prior)
-    for _ in range(STEPS):
+    for _ in range(steps):
         change = _gauss_newton(measured, pool, means, beta, ridge)
         furthest = float(np.abs(pool.rows.times(change)).max(initial=0.0))
         beta += change * min(1.0, LARGEST_STEP / max(furthest, 1e-12))
@@ -305,7 +310,7 @@ def learnt_ridges(
     ridges = RIDGE_PRIOR
     beta = start
     for _ in range(ROUNDS):
-        means, beta = pooled_means(measured, pool, ridges, beta)
+        means, beta = pooled_means(measured, pool, ridges, beta, ROUND_STEPS)
         expected = means[pool.telling]
         noise = measured.noise[pool.telling]
         information = pool.rows.squared_sums(expected**2 / (noise**2 + (expected * SPREAD) ** 2))
