@@ -11,11 +11,11 @@ def make_public_ngrams(prior, counts, words, word_total):
     return PublicNgrams(prior, counts, words, word_total, prior[None])
 
 
-def make_measured(counts, noise, *words, total=None, total_noise=None):
+def make_measured(counts, noise, *words, total=None, total_noise=None, **more):
     """Measurements whose total was measured as well as a hundred n-grams are."""
     doubt = total_noise or 10 * float(np.median(noise))
     return NoisyCounts(
-        counts, noise, float(counts.sum()) if total is None else total, doubt, *words
+        counts, noise, float(counts.sum()) if total is None else total, doubt, *words, **more
     )
 
 

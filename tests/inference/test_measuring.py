@@ -1,6 +1,7 @@
 """How counts are to be measured, from noisy amounts and public text alone."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from bayesgram.inference.design import (
     shapes,
     typical,
 )
-from bayesgram.inference.model import _with_better_total
+from bayesgram.inference.model import refine_total
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from helpers.hypothesis_profiles import examples
 
@@ -82,7 +83,8 @@ def test_bins_of_noise_are_empty_and_amounts_are_those_measured_or_usual():
     users[18], parts[18] = 44.0, 44.0  # may be noise, as there is nobody beside them
     users[11], parts[11] = 31.0, 10.0  # beside others
     norm_histogram = NormHistogram.from_noisy(users, parts, largest, 10.0)
-    assert norm_histogram.users[[10, 11, 12, 14, 18]].tolist() == [1e6, 31.0, 0.0, 46.0, 0.0]
+    expected = [1e6, 31.0, 0.0, 46.0, 0.0]
+    assert norm_histogram.users[[10, 11, 12, 14, 18]] == pytest.approx(expected, abs=1e-3)
     assert norm_histogram.written[10] == pytest.approx(3e5 * largest[10], rel=1e-3)
     assert norm_histogram.written[12] == 0
     assert 0 < norm_histogram.written[14] < 0.4 * 46 * largest[14]
@@ -209,10 +211,39 @@ def test_a_total_that_noise_hides_is_taken_from_the_counts():
     prior = trigrams().prior
     noise = np.full(prior.size, 3.0)
     counts = 1e4 * prior + noise * chance.standard_normal(prior.size)
-    hidden = _with_better_total(NoisyCounts(counts, noise, -5e4, 1e5), prior)
+    hidden = refine_total(NoisyCounts(counts, noise, -5e4, 1e5), prior)
     assert hidden.total == pytest.approx(1e4, rel=0.2)
     assert hidden.total_noise < 1e4
-    known = _with_better_total(NoisyCounts(counts, noise, 1.3e4, 10.0), prior)
+    known = refine_total(NoisyCounts(counts, noise, 1.3e4, 10.0), prior)
     assert known.total == pytest.approx(1.3e4, rel=0.01)
     assert known.total_noise <= 10.0
-    assert math.isfinite(_with_better_total(NoisyCounts(0 * counts, noise, 0.0, 1.0), prior).total)
+    assert math.isfinite(refine_total(NoisyCounts(0 * counts, noise, 0.0, 1.0), prior).total)
+
+
+def test_the_tail_that_noise_hides_is_extrapolated():
+    """Log-normal norms, noise of 100 users a bin: the few who write most are about as many as there are."""
+    public = trigrams()
+    largest = largest_amounts(typical([public], shapes([public])))
+    bins = np.arange(NORMS.size)
+    noise_std = 100.0
+    for seed in range(5):
+        chance = np.random.default_rng(seed)
+        users = 20_000 * np.exp(-0.5 * ((bins - 9) / 2.5) ** 2)
+        noisy = users + noise_std * chance.standard_normal(bins.size)
+        parts = 0.4 * users + 75 * chance.standard_normal(bins.size)
+        histogram = NormHistogram.from_noisy(noisy, parts, largest, noise_std)
+        hidden = histogram.users == 0
+        expected = float((0.4 * users * largest)[hidden].sum())
+        assert 0.3 < histogram.tail_written.sum() / expected < 3
+        assert not histogram.tail_written[~hidden].any()
+        before = replace(histogram, tail_written=None)
+        assert histogram.clipping(4.0).unevenness > before.clipping(4.0).unevenness
+
+
+def test_few_bins_above_the_noise_have_no_tail():
+    public = trigrams()
+    largest = largest_amounts(typical([public], shapes([public])))
+    users = np.zeros(NORMS.size)
+    users[8:10] = 1e5
+    histogram = NormHistogram.from_noisy(users, 0.4 * users, largest, 10.0)
+    assert not histogram.tail_written.any()

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from bayesgram.inference import pooling
 from bayesgram.inference import pooling as features_module
 from bayesgram.inference.pooling import (
-    RIDGES,
+    RIDGE_PRIOR,
+    RIDGE_PRIOR_EFFECTS,
+    ROUND_STEPS,
+    ROUNDS,
     Features,
     Pool,
     conjugate_gradients,
@@ -60,7 +63,7 @@ def test_pooling_ends_where_the_gradient_of_the_quasi_likelihood_vanishes(with_w
         measured = replace(measured, word_counts=heard, word_noise=np.full(12, 900.0))
     vectors = word_vectors(public)
     pool = Pool.with_rows(public, vectors, np.arange(60))
-    means, beta = pooled_means(measured, pool, 5 * RIDGES)
+    means, beta = pooled_means(measured, pool, RIDGE_PRIOR)
     x = dense(pool.features)
     assert np.log(means / public.prior) - x @ beta == pytest.approx(
         math.log(means.sum() / (public.prior @ np.exp(x @ beta)))
@@ -69,7 +72,7 @@ def test_pooling_ends_where_the_gradient_of_the_quasi_likelihood_vanishes(with_w
     if with_words:
         doubt = 900.0**2 + public.per_word((0.8 * means) ** 2)
         pull = pull + public.per_ngram((heard - public.per_word(means)) / doubt)
-    ridge = 5 * np.repeat(RIDGES, pool.features.sizes)
+    ridge = np.repeat(RIDGE_PRIOR, pool.features.sizes)
     gradient, scale = (
         x.T @ (means * pull) - ridge * beta,
         np.abs(x).T @ np.abs(means * pull) + ridge * np.abs(beta),
@@ -81,13 +84,13 @@ def test_of_many_ngrams_those_that_tell_most_stand_for_all(monkeypatch):
     """Half of the n-grams, and the answer hardly moves, also for the others."""
     public, measured, _ = simulate(size=4000, words=120, noise=3000.0)
     vectors = word_vectors(public)
-    everything, _ = pooled_means(measured, Pool.of(measured, public, vectors), 8 * RIDGES)
+    everything, _ = pooled_means(measured, Pool.of(measured, public, vectors), RIDGE_PRIOR)
     monkeypatch.setattr(pooling, "MOST_INFORMATIVE", 2000)
     pool = Pool.of(measured, public, vectors)
     assert pool.telling.tolist() == list(
         range(2000)
     )  # the most frequent: the noise of all is about the same
-    some, _ = pooled_means(measured, pool, 8 * RIDGES)
+    some, _ = pooled_means(measured, pool, RIDGE_PRIOR)
     assert np.abs(np.log(some / everything)).mean() < 0.1
     assert kl_divergence(everything / everything.sum(), some / some.sum()) < 0.002
 
@@ -111,28 +114,28 @@ def test_pieces_that_tell_nothing_have_no_effect():
 
 
 def test_learnt_ridges_follow_the_size_of_the_effects():
-    """One round of MacKay's rule, written out; and without effects they are as large as may be."""
+    """MacKay's rule with a Gamma prior, written out; without effects the prior decides or more."""
     public, measured, _ = simulate(size=400, words=20, noise=200.0)
     pool = Pool.with_rows(public, word_vectors(public), np.arange(400))
-    _, start = pooled_means(measured, pool, RIDGES)
-    ridges, beta = RIDGES, start
-    for _ in range(3):
-        means, beta = pooled_means(measured, pool, ridges, beta)
+    ridges, beta = RIDGE_PRIOR, None
+    for _ in range(ROUNDS):
+        means, beta = pooled_means(measured, pool, ridges, beta, ROUND_STEPS)
         weights, x = means**2 / (measured.noise**2 + (0.8 * means) ** 2), dense(pool.features)
         words_twice = np.array([len(set(row)) < len(row) for row in public.words])
         assert not words_twice.all()
         block = np.repeat(np.arange(6), pool.features.sizes)
         seen = pool.features.squared_sums(weights)
         assert seen[block == 0] == pytest.approx((x[:, block == 0] ** 2).T @ weights)
-        found = [
-            sum(h / (h + ridges[k]) for h in seen[block == k])
-            / sum(b * b for b in beta[block == k])
-            for k in range(6)
-        ]
-        ridges = np.clip(found, 0.1, 1000.0)
-    assert learnt_ridges(measured, pool, RIDGES, start)[0] == pytest.approx(ridges)
+        ridges = np.array(
+            [
+                (sum(h / (h + ridges[k]) for h in seen[block == k]) + RIDGE_PRIOR_EFFECTS)
+                / (sum(b * b for b in beta[block == k]) + RIDGE_PRIOR_EFFECTS / RIDGE_PRIOR[k])
+                for k in range(6)
+            ]
+        )
+    assert learnt_ridges(measured, pool)[0] == pytest.approx(ridges)
     calm = replace(measured, counts=measured.total * public.prior)
-    assert (learnt_ridges(calm, pool, RIDGES, np.zeros_like(start))[0] == 1000).all()
+    assert (learnt_ridges(calm, pool)[0] > 0.99 * RIDGE_PRIOR).all()
 
 
 def test_shrinkage_is_that_of_a_slow_posterior():

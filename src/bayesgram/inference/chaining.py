@@ -384,7 +384,10 @@ def kept(
     blocks = [block for noisy, part, both in triples for block in _blocks(noisy, part, both)]
     clipping = measured[-1].clipping
     return Measurements.from_blocks(
-        blocks, None if clipping is UNKNOWN else (clipping.lost, clipping.unevenness)
+        blocks,
+        None
+        if clipping is UNKNOWN
+        else (clipping.lost, clipping.unevenness, clipping.bias_rel_std),
     )
 
 

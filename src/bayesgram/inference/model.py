@@ -1,27 +1,15 @@
-"""How unsure the expected counts are: measured on a second view, not taken from the model that made them.
+"""From noisy counts of one order to a distribution. Post-processing: it costs no privacy.
 
-The shrinkage step knows what noise does to a count, but takes its own expectation μ and its mixture for true; where
-noise hides an n-gram (t = E/noise is small) it is far too sure. Over made-up and real text alike the errors follow
-    standard deviation of λ = E / (t + c),
-which is the noise where counts are clear and E/c where noise hides them. c, the trust in what is expected, is fitted
-to the squared errors on the judging view, which the expectation has not seen.
+`infer` goes through these steps, each a function below or a module of its own:
 
-That is about clipped counts. What people wrote differs from them: clipping distorts by manner (those who write a lot
-write differently) and by chance (an n-gram of few users is left or taken as they happen to write much or little).
-
-Give back what clipping took away, as far as words tell.
-
-Those who write a lot are clipped, and write differently: clipped counts are distorted. The words of the lost part were
-measured; the lost n-grams are taken to be u_i exp(x_i·γ), u what is usual, x the words of an n-gram and their vectors,
-γ fitted to the noisy lost words by ridge quasi-likelihood. Where noise hides them γ stays 0: what was lost is usual.
-
-From noisy counts to a distribution: as Bayesian as we like, at no cost of privacy.
-
-Answers of growing boldness: public text with its sources weighted, flat shrinkage toward it or toward a level
-distribution, and pooling, from stiff to free, followed by shrinkage. How far to go is decided by the noisy counts:
-thinning splits them into two independent views, one to fit and one to judge. The judge also says how far the weights
-may leave equality and how much of public text to keep, so that the answer moves steadily as noise falls; without a
-signal it is public text.
+1. The total is measured as a coordinate of its own; counts and public text refine it.
+2. Public sources get weights (`mixing`), and shorter n-grams move the prior (`orders`).
+3. Three models are fitted: n-gram by n-gram, the same without public text, and word effects
+   (`pooling`), each followed by shrinkage (`shrinkage`) and matched to the total.
+4. Judging views decide which model, and which share of it, takes the place of public text
+   (`model_choice`). Without a signal the answer is public text.
+5. What clipping removed is added (`clipped_text`).
+6. The standard deviation is put together from its parts (`deviations`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,180 +19,129 @@ from typing import Any
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats
+from bayesgram.inference.clipped_text import add_clipped_mass
+from bayesgram.inference.deviations import fit_trust, hidden_std, probability_std
 from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
-from bayesgram.inference.noisy_counts import ClippedMass, Clipping, NoisyCounts, PublicNgrams
+from bayesgram.inference.model_choice import (
+    MODEL_SHARES,
+    SPLITS,
+    log_likelihood,
+    ngram_evidence,
+    thin,
+    word_evidence,
+)
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.pooling import (
     STEPS,
     Pool,
-    conjugate_gradients,
     learnt_ridges,
     pooled_means,
     word_vectors,
 )
 from bayesgram.inference.shrinkage import is_above_noise, posterior
 
-TRUSTS = 0.25 * 2.0 ** np.arange(
-    0, 8.01, 0.25
-)  # c from ¼ (anything is possible) to 64 (public text is right)
-USUAL = 0.5  # c of made-up and real text with Wikipedia or articles as the prior; weighs the n-grams in the fit
-HIDDEN = 3.0  # noise deviations: only below it does c matter
-
-# Of what people wrote, over posts and commits at ε from 0.1 to 4: within two deviations for 95% in every fifth.
-BURST = 5.0  # how many of an n-gram come from one user together, roughly
-WIDER = 1.15  # errors are not as regular as these formulas
-
-
-def spread(expected: Floats, noise: Floats, trust: float) -> Floats:
-    """E / (t + c)."""
-    return expected / (expected / noise + trust)
-
-
-def fitted_trust(expected: Floats, noise: Floats, judge: NoisyCounts) -> float:
-    """The largest c whose expected squared errors reach those seen plus one standard error: rather too unsure.
-
-    E (judge − E)² = judge.noise² + deviation², since the two views are independent.
-    """
-    hidden = expected < HIDDEN * noise
-    weights = np.where(hidden, spread(expected, noise, USUAL) ** 2 / judge.noise**4, 0.0)
-    seen = float((weights * ((judge.counts - expected) ** 2 - judge.noise**2)).sum())
-    unsure = float(np.sqrt(2 * ((weights * judge.noise**2) ** 2).sum()))
-    enough = [
-        c for c in TRUSTS if (weights * spread(expected, noise, c) ** 2).sum() >= seen + unsure
-    ]
-    return float(max(enough, default=TRUSTS[0]))
-
-
-def widen_for_clipping(
-    deviation: Floats, theta: Floats, total: float, clipping: Clipping, total_rel_std: float
-) -> Floats:
-    """The deviation of θ from what people wrote, given that from clipped text; `total` n-grams were written."""
-    written = np.maximum(theta * total, 1.0)
-    relative = (
-        clipping.bias_rel_std**2 + BURST * clipping.unevenness / written + total_rel_std**2
-    )
-    wider: Floats = WIDER * np.sqrt(deviation**2 + theta**2 * relative)
-    return wider
-
-
-SPREAD = 0.1  # τ: what words and vectors leave unexplained of the lost words' log-ratios
-WORD_RIDGE, MEANING_RIDGE = 15.0, 7.0
-LOST_STEPS = 8
-LARGEST_EFFECT = 3.0
-CLIPPED_SIGNAL = 2.0  # standard deviations by which the total of what was lost must exceed 0
-
-
-@dataclass(frozen=True, eq=False)
-class WordEffects:
-    """X·γ and its transpose: a word, and words like it, lift all of their n-grams."""
-
-    public: PublicNgrams
-    vectors: Floats
-
-    def times(self, gamma: Floats) -> Floats:
-        """For every n-gram."""
-        words, meanings = np.split(gamma, [self.public.word_total])
-        return self.public.per_ngram(words + self.vectors @ meanings)
-
-    def transposed(self, values: Floats, *, squared: bool = False) -> Floats:
-        """Of a value of every n-gram; squared, for the diagonal of xᵀ diag(values) x."""
-        words = self.public.per_word(values)
-        return np.concatenate([words, words @ (self.vectors**2 if squared else self.vectors)])
-
-
-def lost_counts(usual: Floats, lost: ClippedMass, public: PublicNgrams, vectors: Floats) -> Floats:
-    """The n-grams that clipping took away, in the counts' own units; `usual` is in proportion to what it takes."""
-    total = max(lost.total, 0.0)
-    means: Floats = total * usual / usual.sum()
-    if total < CLIPPED_SIGNAL * lost.total_noise:
-        return means
-    effects = WordEffects(public, vectors)
-    ridge = np.repeat([WORD_RIDGE, MEANING_RIDGE], [public.word_total, vectors.shape[1]])
-    gamma = np.zeros(ridge.size)
-    for _ in range(LOST_STEPS):
-        change = _gauss_newton(means, lost, effects, gamma, ridge)
-        gamma += change
-        means = usual * np.exp(np.clip(effects.times(gamma), -LARGEST_EFFECT, LARGEST_EFFECT))
-        means *= total / means.sum()
-        if float(np.abs(effects.times(change)).max()) < 0.02:
-            break
-    return means
-
-
-def _gauss_newton(
-    means: Floats, lost: ClippedMass, effects: WordEffects, gamma: Floats, ridge: Floats
-) -> Floats:
-    """One step for γ: (JᵀWJ + R) Δ = JᵀW(y − μ) − Rγ, with J the words of diag(μ) x."""
-    public = effects.public
-    said = public.per_word(means)
-    weights, residual = np.zeros(said.size), np.zeros(said.size)
-    weights[lost.which] = 1 / (lost.noise**2 + (SPREAD * said[lost.which]) ** 2)
-    residual[lost.which] = (lost.counts - said[lost.which]) * weights[lost.which]
-
-    def normal(vector: Floats) -> Floats:
-        moved = public.per_word(means * effects.times(vector)) * weights
-        return effects.transposed(means * public.per_ngram(moved)) + ridge * vector
-
-    target = effects.transposed(means * public.per_ngram(residual)) - ridge * gamma
-    diagonal = effects.transposed(means**2 * public.per_ngram(weights), squared=True) + ridge
-    return conjugate_gradients(normal, target, 1 / diagonal)
-
-
-SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
-MODEL_PENALTY = 1.0  # in log-likelihood, of an answer in place of public text
-ACCEPT_LOG_EVIDENCE = 10.0  # log-likelihood by which learnt weights are believed as they are
-UNIFORM_MODEL, LEVEL_PRICE = (
-    "n-gram by n-gram, without public text",
-    10.0,
-)  # the model without public text, and its price
-MIN_Z_GAIN = 2.5  # standard errors by which an answer must beat the likeliest in cross-entropy: some dozens are compared
-PRIOR_TOTAL_REL_STD = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
-JUDGE_SHARE = 0.2  # of the information judges, the rest fits
+# Names of models, as cards show them.
+PUBLIC_MODEL = "public"
+PLAIN_MODEL = "n-gram by n-gram"
+UNIFORM_MODEL = "n-gram by n-gram, without public text"
 POOLED_MODEL = "words pooled"
-PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
-APART = 5.0  # noise deviations from all people beyond which a segment's n-gram is as its own counts have it
-LIFT_PARTS = np.linspace(0, 1.2, 25)  # of what shorter n-grams say that is believed,
-USUAL_LIFT, LIFT_DEVIATION = 0.7, 0.25  # usually so much
+
+# Standard deviations by which the total must exceed 0 for anything to be fitted.
+MIN_TOTAL_Z = 2.0
+
+# Relative standard deviation of the total when it is extrapolated from the counts of n-grams that
+# are frequent in public text: public text that is wrong finds too little. Chosen by hand.
+PRIOR_TOTAL_REL_STD = 0.5
+
+# Relative standard deviation of the sum of what shrinkage expects of n-grams that noise hides.
+# Seen: the sum was up to 1.45 times the truth (film reviews, ε = 0.2).
+HIDDEN_SUM_REL_STD = 0.5
+
+# What noise hides is not scaled down by more than this factor to match the total.
+MIN_TOTAL_FACTOR = 0.05
+
+# Log-likelihood that a model must gain over public text: one for each number that is fitted to the
+# judging view, as in Akaike's criterion. A model that ignores public text must gain more, because
+# few n-grams that are much more frequent than in public text make it look good. Chosen by hand.
+MODEL_PENALTY = 1.0
+UNIFORM_PENALTY = 10.0
+
+# Log-likelihood from which the learnt weights of sources are taken as they are. Chosen by hand.
+ACCEPT_LOG_EVIDENCE = 10.0
+
+# Gauss–Newton steps on a fitting view; they start from the effects that all data gave.
+REFIT_STEPS = 4
+
+# Noise deviations from all people beyond which a segment's n-gram is as its own counts have it.
+OUTLIER_Z = 5.0
+
+# How much of what shorter n-grams say is believed: the shares that are tried, and the normal prior
+# of the share. Chosen by benchmarks/orders.py.
+LIFT_SHARES = np.linspace(0, 1.2, 25)
+TYPICAL_LIFT_SHARE = 0.7
+LIFT_SHARE_STD = 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class Inferred:
-    """θ, how sure we are of it, and which model it comes from."""
+    """The posterior of one order.
+
+    Attributes:
+        theta: Probabilities, of what people wrote.
+        deviation: Their standard deviations.
+        model: The name of the model.
+        total: The expected number of n-grams that clipping keeps.
+        weights: Of the public sources.
+        kept: Probabilities of the text that clipping keeps.
+    """
 
     theta: Floats
     deviation: Floats
     model: str
-    total: float  # of the expected counts that clipping leaves: the same part of every order; as noisy as they are
-    weights: Weights  # of the sources
-    kept: Floats  # θ of what clipping leaves
+    total: float
+    weights: Weights
+    kept: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """What one model expects of every count."""
+class ModelFit:
+    """What one model expects of every count.
+
+    Attributes:
+        model: Its name.
+        expected: Expected counts.
+        std: Standard deviations, given the model.
+        penalty: Log-likelihood that it must gain over public text.
+        ridges: Of word effects, where it has any.
+        effects: The word effects.
+        outliers: For a segment: n-grams that are clearly not as all people's.
+    """
 
     model: str
     expected: Floats
-    deviation: Floats
-    price: float  # in log-likelihood
-    ridges: Floats | None = None  # of pooling
-    start: Floats | None = None  # what it began with
-    beta: Floats | None = None  # and what it has learnt of words
-    apart: Bools | None = (
-        None  # n-grams of a segment that noise can't have told apart from all people's
-    )
+    std: Floats
+    penalty: float
+    ridges: Floats | None = None
+    effects: Floats | None = None
+    outliers: Bools | None = None
 
     @property
     def theta(self) -> Floats:
-        """As a distribution."""
+        """The expected counts as a distribution."""
         theta: Floats = self.expected / self.expected.sum()
         return theta
 
-    def without(self, prior: Floats) -> Floats:
-        """What stands where nothing of it is believed: the prior, but for n-grams that are told apart."""
-        if self.apart is None or not self.apart.any():
+    def base_distribution(self, prior: Floats) -> Floats:
+        """Return what stands where the model is not believed: the prior, except for outliers."""
+        if self.outliers is None or not self.outliers.any():
             return prior
-        base: Floats = np.where(self.apart, self.theta, prior)
+        base: Floats = np.where(self.outliers, self.theta, prior)
         return base / float(base.sum())
+
+    def mix(self, prior: Floats, share: float) -> Floats:
+        """Return expected counts where a share of the model takes the place of public text."""
+        base = self.base_distribution(prior)
+        return float(self.expected.sum()) * ((1 - share) * base + share * self.theta)
 
 
 def infer(
@@ -213,373 +150,263 @@ def infer(
     lifts: Floats | None = None,
     vectors: Floats | None = None,
 ) -> Inferred:
-    """The posterior mean of θ by the model that predicts best; `lifts` are what shorter n-grams say of log θ/π.
+    """Return the posterior of the n-grams of one order.
 
-    `vectors` are those of the words, where they are known already.
+    Args:
+        measured: Noisy counts.
+        public: Public n-grams.
+        lifts: What shorter n-grams say of log θ/π.
+        vectors: Vectors of the words, where they are known already.
     """
-    measured = _with_better_total(measured, public.prior)
-    if measured.total < SIGNAL * measured.total_noise:
-        return _public(measured, _lifted(measured, lifts, public)[0], _alike(public))
+    measured = refine_total(measured, public.prior)
+    if measured.total < MIN_TOTAL_Z * measured.total_noise:
+        lifted = _apply_lifts(measured, lifts, public)
+        return _public_answer(measured, lifted, _equal_weights(public))
     vectors = word_vectors(public) if vectors is None else vectors
-    fit, judge = thinned(measured)
-    (judged, _), (public, weights) = _weighted(measured, fit, public)
-    public, judged = _lifted(measured, lifts, public, judged)
+    public, weights = _learn_weights(measured, public)
+    public = _apply_lifts(measured, lifts, public)
     pool = Pool.of(measured, public, vectors)
-    judged_pool = Pool.with_rows(judged, vectors, pool.telling)
-    answers = _answers(measured, pool)
-    best, part, trust = _best_of_splits(answers, measured, judged_pool)
-    if best is None:
-        return _public(measured, public, weights)
-    answer = best
-    kept = float(answer.expected.sum()) * _between(answer.without(public.prior), answer, part)
-    believed = part if answer.apart is None else np.where(answer.apart, 1.0, part)
-    deviation = np.maximum(believed * answer.deviation, spread(kept, measured.noise, trust))
-    expected = _add_clipped_mass(kept, measured, public, vectors)
-    total, theta = float(kept.sum()), expected / expected.sum()
-    written = total / (1 - measured.clipping.lost)
-    total_rel_std = min(measured.total_noise / max(measured.total, 1.0), 1.0)
-    deviation = widen_for_clipping(
-        deviation / total, theta, written, measured.clipping, total_rel_std
+    choice = choose_model(fit_models(measured, pool), measured, pool)
+    if choice is None:
+        return _public_answer(measured, public, weights)
+    fit = choice.fit
+    kept = fit.mix(public.prior, choice.share)
+    total = float(kept.sum())
+    believed = choice.share if fit.outliers is None else np.where(fit.outliers, 1.0, choice.share)
+    kept_std = np.maximum(believed * fit.std, hidden_std(kept, measured.noise, choice.trust))
+    expected = add_clipped_mass(kept, measured, public, vectors)
+    theta = expected / expected.sum()
+    deviation = probability_std(
+        theta,
+        kept_std / total,
+        total / (1 - measured.clipping.lost),
+        min(measured.total_noise / measured.total, 1.0),
+        measured.clipping,
     )
-    return Inferred(theta, deviation, best.model, total, weights, kept / total)
+    return Inferred(theta, deviation, fit.model, total, weights, kept / total)
 
 
-def _weighted(
-    measured: NoisyCounts, fit: NoisyCounts, public: PublicNgrams
-) -> list[tuple[PublicNgrams, Weights]]:
-    """Public text with learnt weights, of the fitted view and of all: as far from equal ones as is likely."""
-    learnt = [fitted_weights(each, public) for each in (fit, measured)]
-    price = MODEL_PENALTY * (
-        len(public.sources) - 1
-    )  # so few numbers hardly fit noise: all that was measured may judge them
-    score = _evidence(learnt[1].weights @ public.sources, public.prior, measured) - price * PARTS
-    part = float(PARTS[np.argmax(score)]) if score.max() < ACCEPT_LOG_EVIDENCE else 1.0
-    alike = _alike(public)
-    if not part:
-        return [(public, alike), (public, alike)]
-    found = [
-        replace(each, weights=(1 - part) * alike.weights + part * each.weights) for each in learnt
-    ]
-    return [(public.mixed(each.weights), each) for each in found]
+# --- The total, and the prior ---
 
 
-def _lifted(
-    measured: NoisyCounts, lifts: Floats | None, *publics: PublicNgrams
-) -> list[PublicNgrams]:
-    """Public text moved by what shorter n-grams say, as far as is likely: all by as much as the first."""
+def refine_total(measured: NoisyCounts, prior: Floats) -> NoisyCounts:
+    """Return the counts with a better total: as measured, and as counts and public text have it."""
+    weights = 1 / measured.noise**2
+    information = float((weights * prior**2).sum())
+    total_by_counts = float((weights * prior * measured.counts).sum()) / information
+    # Public text that is wrong finds too little.
+    prior_std = PRIOR_TOTAL_REL_STD * max(total_by_counts, measured.total)
+    measured_precision = 1 / measured.total_noise**2
+    counts_precision = 1 / (1 / information + prior_std**2)
+    precision = measured_precision + counts_precision
+    total = measured_precision * measured.total + counts_precision * total_by_counts
+    return replace(measured, total=total / precision, total_noise=float(1 / np.sqrt(precision)))
+
+
+def _learn_weights(measured: NoisyCounts, public: PublicNgrams) -> tuple[PublicNgrams, Weights]:
+    """Return public text with learnt weights of its sources, as far from equal ones as is likely.
+
+    So few numbers hardly fit noise: all that was measured may judge them.
+    """
+    learnt = fitted_weights(measured, public)
+    penalty = MODEL_PENALTY * (len(public.sources) - 1)
+    evidence = ngram_evidence(learnt.weights @ public.sources, public.prior, measured)
+    score = evidence - penalty * MODEL_SHARES
+    share = float(MODEL_SHARES[np.argmax(score)]) if score.max() < ACCEPT_LOG_EVIDENCE else 1.0
+    equal = _equal_weights(public)
+    if not share:
+        return public, equal
+    weights = replace(learnt, weights=(1 - share) * equal.weights + share * learnt.weights)
+    return public.mixed(weights.weights), weights
+
+
+def _equal_weights(public: PublicNgrams) -> Weights:
+    """Return the weights before anything is learnt: equal, or as they are stated."""
+    count = len(public.sources)
+    return Weights(public.start, np.full(count, PRIOR_DEVIATION if count > 1 else 0.0))
+
+
+def _apply_lifts(measured: NoisyCounts, lifts: Floats | None, public: PublicNgrams) -> PublicNgrams:
+    """Return public text moved by what shorter n-grams say, as far as is likely."""
     if lifts is None or not lifts.any():
-        return list(publics)
-    priors = [publics[0].moved(part * lifts).prior for part in LIFT_PARTS]
-    usual = -0.5 * ((LIFT_PARTS - USUAL_LIFT) / LIFT_DEVIATION) ** 2
-    score = [_likelihood(prior, measured) for prior in priors] + usual
-    part = float(LIFT_PARTS[np.argmax(score)])
-    return [public.moved(part * lifts) for public in publics]
+        return public
+    prior_score = -0.5 * ((LIFT_SHARES - TYPICAL_LIFT_SHARE) / LIFT_SHARE_STD) ** 2
+    likelihoods = [
+        log_likelihood(public.moved(share * lifts).prior, measured) for share in LIFT_SHARES
+    ]
+    share = float(LIFT_SHARES[np.argmax(likelihoods + prior_score)])
+    return public.moved(share * lifts)
 
 
-def _likelihood(theta: Floats, measured: NoisyCounts) -> float:
-    """Log-likelihood of nθ over that of nothing, n as fits best."""
-    weights = 1 / measured.noise**2
-    seen = float((weights * measured.counts * theta).sum())
-    return max(seen, 0.0) ** 2 / (2 * float((weights * theta * theta).sum()))
+# --- Models ---
 
 
-def _alike(public: PublicNgrams) -> Weights:
-    """All sources weigh alike, or as they are said to, and nobody knows better."""
-    number = len(public.sources)
-    return Weights(public.start, np.full(number, PRIOR_DEVIATION if number > 1 else 0.0))
-
-
-def _with_better_total(measured: NoisyCounts, prior: Floats) -> NoisyCounts:
-    """The total as it was measured, and as the counts have it if public text is about right; each by its precision."""
-    weights = 1 / measured.noise**2
-    size = float((weights * prior**2).sum())
-    total = float((weights * prior * measured.counts).sum()) / size
-    doubt = PRIOR_TOTAL_REL_STD * max(
-        total, measured.total
-    )  # public text that is wrong finds too little
-    own, other = 1 / measured.total_noise**2, 1 / (1 / size + doubt**2)
-    better = (own * measured.total + other * total) / (own + other)
-    return replace(measured, total=better, total_noise=float(1 / np.sqrt(own + other)))
-
-
-def _add_clipped_mass(
-    kept: Floats, measured: NoisyCounts, public: PublicNgrams, vectors: Floats
-) -> Floats:
-    """What was kept and what clipping took away: by the rarity of an n-gram, and by its words where they are known."""
-    rarity_tells = measured.left is not None and bool((measured.left < 1).any())
-    lost = kept * (1 / measured.left - 1) if measured.left is not None and rarity_tells else kept
-    if measured.lost is None:
-        return kept + lost if rarity_tells else kept
-    return kept + lost_counts(lost, measured.lost, public, vectors)
-
-
-def _answers(measured: NoisyCounts, pool: Pool) -> list[Answer]:
-    """All models, from cautious to bold; each pooled one starts from the one before."""
-    found = [_answer("n-gram by n-gram", measured, pool, MODEL_PENALTY)]
+def fit_models(measured: NoisyCounts, pool: Pool) -> list[ModelFit]:
+    """Fit every model to the counts, from cautious to bold."""
+    fits = [_fit_model(PLAIN_MODEL, measured, pool)]
     if not pool.public.learnt:
-        found.append(_answer(UNIFORM_MODEL, measured, pool, LEVEL_PRICE))
+        fits.append(_fit_model(UNIFORM_MODEL, measured, pool))
     if pool.public.words.shape[1] > 1:
-        ridges, start = learnt_ridges(measured, pool)
-        found.append(_answer(POOLED_MODEL, measured, pool, MODEL_PENALTY, ridges, start))
-    return found
+        ridges, effects = learnt_ridges(measured, pool)
+        fits.append(_fit_model(POOLED_MODEL, measured, pool, ridges, effects))
+    return fits
 
 
-def _answer(
+def _fit_model(
     model: str,
     measured: NoisyCounts,
     pool: Pool,
-    price: float,
     ridges: Floats | None = None,
     start: Floats | None = None,
     steps: int = STEPS,
-) -> Answer:
-    """What a model makes of these measurements."""
-    beta, prior = None, pool.public.prior
+) -> ModelFit:
+    """Fit one model: its means, then shrinkage towards them, then the total."""
+    prior = pool.public.prior
+    effects = None
     if ridges is not None:
-        means, beta = pooled_means(measured, pool, ridges, start, steps)
+        means, effects = pooled_means(measured, pool, ridges, start, steps)
+    elif model == UNIFORM_MODEL:
+        means = flat_means(measured, np.full_like(prior, 1 / prior.size))
     else:
-        means = flat_means(
-            measured, np.full_like(prior, 1 / prior.size) if model == UNIFORM_MODEL else prior
-        )
-    expected, deviation = posterior(
+        means = flat_means(measured, prior)
+    expected, std = posterior(
         measured.counts, measured.noise, means, on_one_core=pool.public.on_one_core
     )
     expected = match_total(expected, measured)
-    apart = _outliers(measured, expected, prior) if pool.public.learnt else None
-    return Answer(model, expected, deviation, price, ridges, start, beta, apart)
+    outliers = _outliers(measured, expected, prior) if pool.public.learnt else None
+    penalty = UNIFORM_PENALTY if model == UNIFORM_MODEL else MODEL_PENALTY
+    return ModelFit(model, expected, std, penalty, ridges, effects, outliers)
 
 
-# Relative standard deviation of the sum of what shrinkage expects of n-grams that noise hides.
-HIDDEN_SUM_REL_STD = 0.5
+def flat_means(measured: NoisyCounts, prior: Floats) -> Floats:
+    """Return n·π, with n from the counts that noise hides.
+
+    A few n-grams that are much more frequent than in public text must not raise all the others.
+    """
+    means = max(measured.total, 1.0) * prior
+    for _ in range(3):
+        is_clear = is_above_noise(measured.counts, measured.noise, means)
+        total = measured.total - float(measured.counts[is_clear].sum())
+        total_std = float(np.hypot(measured.total_noise, np.linalg.norm(measured.noise[is_clear])))
+        if not is_clear.all() and total < float(means[~is_clear].sum()):
+            means = max(total, total_std) / float(prior[~is_clear].sum()) * prior
+    return means
 
 
 def match_total(expected: Floats, measured: NoisyCounts) -> Floats:
     """Return expected counts whose sum agrees with the measured total.
 
-    Shrinkage estimates every count by itself, and errs in the same direction for most of the n-grams
-    that noise hides. Their sum is known much better, from the total that is measured as a coordinate
-    of its own. All n-grams get a common factor, as far as noise hides them: an n-gram whose expected
-    count is t noise deviations moves by 1/(1 + t²) of it.
+    Shrinkage estimates every count by itself, and errs in the same direction for most n-grams that
+    noise hides. Their sum is known much better, from the total. All n-grams get a common factor, as
+    far as noise hides them: one whose expected count is t noise deviations moves by 1/(1 + t²) of
+    it.
     """
     movable = expected / (1 + (expected / measured.noise) ** 2)
     movable_sum = float(movable.sum())
-    expected_sum = float(expected.sum())
-    hidden_var = (HIDDEN_SUM_REL_STD * movable_sum) ** 2
-    excess = (expected_sum - measured.total) * hidden_var / (hidden_var + measured.total_noise**2)
-    factor = max(1 - excess / movable_sum, 0.05)
+    if movable_sum <= 0:
+        return expected
+    sum_var = (HIDDEN_SUM_REL_STD * movable_sum) ** 2
+    trust = sum_var / (sum_var + measured.total_noise**2)
+    excess = trust * (float(expected.sum()) - measured.total)
+    factor = max(1 - excess / movable_sum, MIN_TOTAL_FACTOR)
     return expected + (factor - 1) * movable
 
 
 def _outliers(measured: NoisyCounts, expected: Floats, prior: Floats) -> Bools:
-    """The n-grams of a segment whose counts noise and chance can't have moved so far from all people's."""
-    usual = float(expected.sum()) * prior
-    apart: Bools = (measured.counts - usual) ** 2 > APART**2 * (measured.noise**2 + usual)
-    return apart
+    """Return the n-grams of a segment that noise and chance can't have moved so far from all people's."""
+    like_all = float(expected.sum()) * prior
+    outliers: Bools = (measured.counts - like_all) ** 2 > OUTLIER_Z**2 * (
+        measured.noise**2 + like_all
+    )
+    return outliers
 
 
-SPLITS = 2
-REFIT_STEPS = 4
-USE_GAIN = False
+# --- The choice of a model ---
 
 
-def _best_of_splits(
-    answers: Sequence[Answer], measured: NoisyCounts, pool: Pool
-) -> tuple[Answer | None, float, float]:
-    """The model, and the part of it that replaces public text, by the evidence of several splits."""
+@dataclass(frozen=True, eq=False)
+class ModelChoice:
+    """The chosen model.
+
+    Attributes:
+        fit: The model, fitted to all data.
+        share: How much of it takes the place of public text.
+        trust: c of `deviations`.
+    """
+
+    fit: ModelFit
+    share: float
+    trust: float
+
+
+def choose_model(fits: Sequence[ModelFit], measured: NoisyCounts, pool: Pool) -> ModelChoice | None:
+    """Return the model and its share with the largest evidence on judging views; None: public text.
+
+    Args:
+        fits: Models, fitted to all data.
+        measured: Noisy counts.
+        pool: Public n-grams and their features.
+    """
     prior = pool.public.prior
-    scores = [np.zeros(PARTS.size) for _ in answers]
-    views = []
-    for split in range(SPLITS):
-        fit, judge = thinned(measured, split)
-        refits = [
-            _answer(each.model, fit, pool, each.price, each.ridges, each.beta, REFIT_STEPS)
-            for each in answers
-        ]
-        views.append((fit, judge, refits))
-        for score, refit in zip(scores, refits, strict=True):
-            score += _evidence(refit.theta, prior, judge) / SPLITS
-            score += _word_evidence(refit.theta, pool.public, judge) / SPLITS
-    best, part, most = None, 0.0, 0.0
-    for number, (answer, score) in enumerate(zip(answers, scores, strict=True)):
-        net = score - answer.price * PARTS
-        at = int(np.argmax(net))
-        if net[at] > most:
-            most, best, part = float(net[at]), number, float(PARTS[at])
+    views = [thin(measured, split) for split in range(SPLITS)]
+    refits = [
+        [_fit_model(fit.model, view, pool, fit.ridges, fit.effects, REFIT_STEPS) for fit in fits]
+        for view, _ in views
+    ]
+    best = None
+    best_share = 0.0
+    best_score = 0.0
+    for number, fit in enumerate(fits):
+        evidence = np.mean(
+            [
+                ngram_evidence(of_split[number].theta, prior, judge)
+                + word_evidence(of_split[number].theta, pool.public, judge)
+                for of_split, (_, judge) in zip(refits, views, strict=True)
+            ],
+            axis=0,
+        )
+        scores = evidence - fit.penalty * MODEL_SHARES
+        place = int(np.argmax(scores))
+        if scores[place] > best_score:
+            best = number
+            best_share = float(MODEL_SHARES[place])
+            best_score = float(scores[place])
     if best is None:
-        fit, judge, refits = views[0]
-        if not _tells_apart(refits[0], prior, judge):
-            return None, 0.0, 0.0
+        if not _has_likely_outliers(refits[0][0], prior, views[0][1]):
+            return None
         best = 0
-    trusts = []
-    for fit, judge, refits in views:
-        refit = refits[best]
-        kept = float(refit.expected.sum()) * _between(refit.without(prior), refit, part)
-        trusts.append(fitted_trust(kept, fit.noise, judge))
-    return answers[best], part, float(np.median(trusts))
-
-
-def _best(
-    answers: Sequence[Answer], prior: Floats, fit: NoisyCounts, judge: NoisyCounts
-) -> tuple[Answer | None, float, float]:
-    """The answer, the part of it that replaces public text, and the trust in it: as the second view has it.
-
-    First by likelihood, which sees through noise; then by cross-entropy, which is what counts, where it is sure.
-    """
-    best, part = _likeliest(answers, prior, judge)
-    base = prior if best is None else _between(prior, best, part)
-    most = 0.0
-    for answer in answers:
-        for some in PARTS[1:]:
-            gain, doubt = _gain(_between(prior, answer, some), base, judge)
-            if gain > max(most, MIN_Z_GAIN * doubt):
-                most, best, part = gain, answer, float(some)
-    if best is None and _tells_apart(answers[0], prior, judge):
-        best = answers[0]
-    if best is None:
-        return None, 0.0, 0.0
-    kept = float(best.expected.sum()) * _between(best.without(prior), best, part)
-    return best, part, fitted_trust(kept, fit.noise, judge)
-
-
-def _tells_apart(answer: Answer, prior: Floats, judge: NoisyCounts) -> bool:
-    """Whether single n-grams of a segment are worth telling apart where all others are as all people's."""
-    return _likelihood(answer.without(prior), judge) - _likelihood(prior, judge) > MODEL_PENALTY
-
-
-def _likeliest(
-    answers: Sequence[Answer], prior: Floats, judge: NoisyCounts
-) -> tuple[Answer | None, float]:
-    """The answer, and the part of it, under which the second view is likeliest; each part of one has its price."""
-    most, best, part = 0.0, None, 0.0
-    for answer in answers:
-        score = _evidence(answer.theta, prior, judge) - answer.price * PARTS
-        at = int(np.argmax(score))
-        if score[at] > most:
-            most, best, part = float(score[at]), answer, float(PARTS[at])
-    return best, part
-
-
-def _evidence(theta: Floats, prior: Floats, judge: NoisyCounts) -> Floats:
-    """Log-likelihood of the second view under n((1 − t)π + tθ) over that under nπ, for every part t; n as fits best."""
-    weights = 1 / judge.noise**2
-    seen_prior, seen_theta = (
-        float((weights * judge.counts * each).sum()) for each in (prior, theta)
-    )
-    squares = [
-        float((weights * one * other).sum())
-        for one, other in ((prior, prior), (prior, theta), (theta, theta))
+    trusts = [
+        fit_trust(of_split[best].mix(prior, best_share), view.noise, judge)
+        for of_split, (view, judge) in zip(refits, views, strict=True)
     ]
-    seen = (1 - PARTS) * seen_prior + PARTS * seen_theta
-    size = (
-        (1 - PARTS) ** 2 * squares[0] + 2 * PARTS * (1 - PARTS) * squares[1] + PARTS**2 * squares[2]
-    )
-    likelihoods: Floats = np.maximum(seen, 0) ** 2 / (2 * size)
-    gained: Floats = likelihoods - likelihoods[0]
-    return gained
+    return ModelChoice(fits[best], best_share, float(np.median(trusts)))
 
 
-WORD_REL_STD = 0.3
+def _has_likely_outliers(fit: ModelFit, prior: Floats, judge: NoisyCounts) -> bool:
+    """Return whether single n-grams of a segment differ from all people's, where the others do not."""
+    gain = log_likelihood(fit.base_distribution(prior), judge) - log_likelihood(prior, judge)
+    return gain > MODEL_PENALTY
 
 
-def _word_evidence(theta: Floats, public: PublicNgrams, judge: NoisyCounts) -> Floats:
-    """Log-likelihood of the words of the second view, over that under public text, for every part."""
-    if judge.word_counts is None or judge.word_noise is None:
-        return np.zeros(PARTS.size)
-    total = max(judge.total, 1.0)
-    prior_words = public.per_word(public.prior)
-    theta_words = public.per_word(theta)
-    scale = total * (prior_words + theta_words) / 2
-    weights = 1 / (judge.word_noise**2 + (WORD_REL_STD * scale) ** 2)
-    misfits = np.array(
-        [
-            float(
-                (
-                    weights
-                    * (judge.word_counts - total * ((1 - t) * prior_words + t * theta_words)) ** 2
-                ).sum()
-            )
-            for t in PARTS
-        ]
-    )
-    gained: Floats = (misfits[0] - misfits) / 2
-    return gained
+def _public_answer(measured: NoisyCounts, public: PublicNgrams, weights: Weights) -> Inferred:
+    """Return public text, with a relative standard deviation of 1."""
+    total = max(measured.total, 1.0)
+    return Inferred(public.prior, public.prior, PUBLIC_MODEL, total, weights, public.prior)
 
 
-def _between(prior: Floats, answer: Answer, part: float) -> Floats:
-    """Public text with a part of an answer in it."""
-    mixed: Floats = (1 - part) * prior + part * answer.expected / answer.expected.sum()
-    return mixed
+# --- What cards say ---
 
 
-def _gain(theta: Floats, base: Floats, judge: NoisyCounts) -> tuple[float, float]:
-    """By how much θ predicts the second view better than another does, and the standard deviation of that.
-
-    What all n-grams have in common is taken from the total, which is measured far better than they are together.
-    """
-    log_ratio, variance = np.log(theta / base), judge.noise**2
-    common = float((variance * log_ratio).sum() / variance.sum())
-    own = log_ratio - common
-    gain = float((judge.counts * own).sum()) + judge.total * common
-    return gain, float(np.sqrt((variance * own**2).sum() + (judge.total_noise * common) ** 2))
-
-
-def flat_means(measured: NoisyCounts, prior: Floats) -> Floats:
-    """n·π, with n from the counts that noise hides: a few frequent n-grams must not raise all the others."""
-    means = max(measured.total, 1.0) * prior
-    for _ in range(3):
-        clear = is_above_noise(measured.counts, measured.noise, means)
-        total = measured.total - float(measured.counts[clear].sum())
-        doubt = float(np.hypot(measured.total_noise, np.linalg.norm(measured.noise[clear])))
-        if not clear.all() and total < float(means[~clear].sum()):
-            means = max(total, doubt) / float(prior[~clear].sum()) * prior
-    return means
-
-
-def thinned(measured: NoisyCounts, split: int = 0) -> tuple[NoisyCounts, NoisyCounts]:
-    """Two independent views of Gaussian measurements: y + cξ and y − ξ/c, ξ with the noise's own scale.
-
-    ξ is drawn from a fixed seed: it hides nothing, it only splits, and the same measurements give the same answer.
-    """
-    c = np.sqrt(JUDGE_SHARE / (1 - JUDGE_SHARE))
-    chance = np.random.default_rng(20210427 + split)
-    wider, widest = np.sqrt(1 + c**2), np.sqrt(1 + 1 / c**2)
-
-    def split(values: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        xi = noise * chance.standard_normal(np.shape(values))
-        return values + c * xi, values - xi / c
-
-    counts = split(measured.counts, measured.noise)
-    totals = split(np.array(measured.total), np.array(measured.total_noise))
-    views = [
-        NoisyCounts(view, measured.noise * width, float(total), measured.total_noise * width)
-        for view, total, width in zip(counts, totals, (wider, widest), strict=True)
-    ]
-    if measured.word_counts is not None and measured.word_noise is not None:
-        words = split(measured.word_counts, measured.word_noise)
-        views = [
-            replace(view, word_counts=counts, word_noise=measured.word_noise * width)
-            for view, counts, width in zip(views, words, (wider, widest), strict=True)
-        ]
-    return views[0], views[1]
-
-
-def _public(measured: NoisyCounts, public: PublicNgrams, weights: Weights) -> Inferred:
-    """As public text says, and as unsure as it is: a factor of e or so."""
-    return Inferred(
-        public.prior, public.prior, "public", max(measured.total, 1.0), weights, public.prior
-    )
-
-
-def models_told(found: Mapping[str, Inferred]) -> str:
-    """How the n-grams of each order were inferred, for the card."""
-    names = {order: each.model for order, each in found.items()}
+def describe_models(inferred: Mapping[str, Inferred]) -> str:
+    """Return how the n-grams of each order were inferred."""
+    names = {order: posterior_of_order.model for order, posterior_of_order in inferred.items()}
     if len(set(names.values())) == 1:
         return next(iter(names.values()))
     return "; ".join(f"order {order}: {name}" for order, name in names.items())
 
 
-def sources_told(names: Sequence[str], found: Mapping[str, Inferred]) -> dict[str, Any]:
-    """The learnt weights of several sources, by order, for the card."""
+def describe_sources(names: Sequence[str], inferred: Mapping[str, Inferred]) -> dict[str, Any]:
+    """Return the learnt weights of several sources, by order."""
     if len(names) == 1:
         return {}
     return {
@@ -587,9 +414,12 @@ def sources_told(names: Sequence[str], found: Mapping[str, Inferred]) -> dict[st
             order: {
                 name: {"weight": round(float(weight), 4), "deviation": round(float(deviation), 4)}
                 for name, weight, deviation in zip(
-                    names, each.weights.weights, each.weights.deviations, strict=True
+                    names,
+                    posterior_of_order.weights.weights,
+                    posterior_of_order.weights.deviations,
+                    strict=True,
                 )
             }
-            for order, each in found.items()
+            for order, posterior_of_order in inferred.items()
         }
     }

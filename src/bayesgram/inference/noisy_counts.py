@@ -31,7 +31,7 @@ class Clipping:
     )
     # Relative standard deviation by which clipping moves the share of an n-gram, because people who
     # write much write differently.
-    bias_rel_std: float = 0.2
+    bias_rel_std: float = 0.15
 
 
 UNKNOWN = Clipping()

@@ -19,7 +19,7 @@ from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.chaining import measured_again, places
 from bayesgram.inference.hierarchy import by_source, infer_segments
-from bayesgram.inference.model import Inferred, models_told, sources_told
+from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.public.vocabulary import Vocabulary
@@ -197,9 +197,9 @@ def _told(
     numbers = {"measured": used, "not_measured": len(vocabulary) - used, "ignored": asked - used}
     details = {name: value for name, value in card.details.items() if name != "source_weights"}
     details |= {
-        "model": models_told(found),
+        "model": describe_models(found),
         "expected_counts": {order: round(each.total, 1) for order, each in found.items()},
-        **sources_told(vocabulary.source_names, found),
+        **describe_sources(vocabulary.source_names, found),
         **more,
     }
     inferred = {

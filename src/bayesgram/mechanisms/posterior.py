@@ -33,7 +33,7 @@ from bayesgram.inference.design import (
     typical,
 )
 from bayesgram.inference.mixing import dominant_source, likely_weights
-from bayesgram.inference.model import Inferred, models_told, sources_told
+from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.io.segments import Segments
@@ -237,8 +237,8 @@ def describe_outcome(
     totals = {order: round(posterior.total, 1) for order, posterior in by_order.items()}
     theta = np.concatenate([posterior.theta for posterior in inferred])
     std = np.concatenate([posterior.deviation for posterior in inferred])
-    model_details = {"model": models_told(by_order), "expected_counts": totals}
-    source_details = sources_told(vocabulary.source_names, by_order)
+    model_details = {"model": describe_models(by_order), "expected_counts": totals}
+    source_details = describe_sources(vocabulary.source_names, by_order)
     return Outcome(theta, {**model_details, **source_details, **details}, std)
 
 

@@ -92,7 +92,8 @@ class Measurements:
         noise_std: The standard deviations of the noise.
         unclipped_share: The share that clipping leaves, 1 for rows that are no n-gram; None if it
             was not measured.
-        clipping: The share of all text that clipping removes, and how unevenly; None if it was not
+        clipping: The share of all text that clipping removes, how unevenly, and by how much that
+            moves the share of an n-gram (relative standard deviation); None if it was not
             measured.
         carried: Counts and standard deviations, combined with earlier releases; None if the
             release follows none.
@@ -104,7 +105,7 @@ class Measurements:
     counts: Floats
     noise_std: Floats
     unclipped_share: Floats | None = None
-    clipping: tuple[float, float] | None = None
+    clipping: tuple[float, float, float] | None = None
     carried: tuple[Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +114,7 @@ class Measurements:
 
     @classmethod
     def from_blocks(
-        cls, blocks: Sequence[MeasurementBlock], clipping: tuple[float, float] | None = None
+        cls, blocks: Sequence[MeasurementBlock], clipping: tuple[float, float, float] | None = None
     ) -> "Measurements":
         """Return the rows of all blocks, one after the other."""
         sizes = [block.counts.size for block in blocks]
@@ -308,11 +309,14 @@ def _is_clipping(values: object) -> bool:
         return True
     if not (
         isinstance(values, tuple)
-        and len(values) == 2
+        and len(values) == 3
         and all(type(value) is float for value in values)
     ):
         return False
-    return bool(-ROUNDING_TOLERANCE <= values[0] < 1 and 0 <= values[1] < MAX_MAGNITUDE)
+    removed, *others = values
+    return bool(
+        -ROUNDING_TOLERANCE <= removed < 1 and all(0 <= value < MAX_MAGNITUDE for value in others)
+    )
 
 
 def _read_texts(table: pa.Table) -> pa.LargeStringArray:
