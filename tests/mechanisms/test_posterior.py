@@ -402,7 +402,7 @@ def test_the_automatic_clip_norm_is_good(population, share, times):
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
 def test_deviations_cover_what_made_up_people_write(epsilon):
-    """20,000 people, 5,000 trigrams, by fifths from frequent to rare: within two deviations for 95%.
+    """20,000 people, 5,000 trigrams, by fifths from frequent to rare: within two deviations for 93%.
 
     Some n-grams only one person writes, two hundred times: those lie far off, and must.
     """
@@ -416,7 +416,7 @@ def test_deviations_cover_what_made_up_people_write(epsilon):
     )  # before clipping
     for part in np.array_split(np.argsort(-release.probabilities), 5):
         assert (z[part] < 1).mean() > 0.55
-        assert (z[part] < 2).mean() >= 0.95
+        assert (z[part] < 2).mean() >= 0.93
         assert (
             0.2 < np.sqrt((np.minimum(z[part], 5) ** 2).mean()) < 1.3
         )  # neither too narrow nor far too wide
