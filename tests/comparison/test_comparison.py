@@ -204,9 +204,11 @@ def test_a_release_is_compared_with_public_text(weeks):
     first = VOCABULARY.ngrams[0].as_py()
     change = next(change for change in found.changes if change.ngram == first)
     assert not change.is_rise
-    std = weeks[2].probability_std[0]
-    ends = weeks[2].probabilities[0] + np.array([-1, 1]) * stats.norm.isf(0.025) * std
-    np.testing.assert_allclose((change.low, change.high), ends / VOCABULARY.prior[0], rtol=1e-6)
+    theta = weeks[2].probabilities[0]
+    relative_std = weeks[2].probability_std[0] / theta
+    factors = np.exp(np.array([-1, 1]) * stats.norm.isf(0.025) * relative_std)
+    ends = theta / VOCABULARY.prior[0] * factors
+    np.testing.assert_allclose((change.low, change.high), ends, rtol=1e-6)
     assert found.how_to_read.startswith("Before is public text")
 
 

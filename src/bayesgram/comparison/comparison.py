@@ -70,6 +70,9 @@ MAX_RELEASES = 60
 
 PUBLIC_TEXT = "public text"
 
+# Logarithm of the largest factor of an interval around a ratio to public text: it stays a number.
+MAX_LOG_INTERVAL = 300.0
+
 # Noise deviations by which a total must exceed 0 for its order to be compared. Shares of a total
 # that may be 0 mean nothing, and (1) in `statistics` needs its relative error to be small.
 MIN_TOTAL_Z = 5.0
@@ -762,21 +765,22 @@ def _z_scores(intervals: RatioIntervals) -> Floats:
 def _compare_with_public_text(release: Release, prior: Floats, name: str, fdr: float) -> Comparison:
     """Compare the posterior of a release with public text, which has no noise.
 
-    The interval of the ratio is (θ ± 1.96 deviations)/π, and z = (θ − π)/deviation. The posterior
-    is drawn to public text, so that its distance from it is rather too small than too large.
+    The deviation of θ is mostly relative (clipping, shrinkage), so that logarithms are compared:
+    with d the deviation over θ, z = log(θ/π)/d, and the interval of the ratio is θ/π·exp(± 1.96 d).
+    The posterior is drawn to public text, so its distance from it is rather too small than too
+    large.
     """
     if release.probability_std is None:
         raise UsageError(
             f"{name}: does not tell how sure it is of its numbers; make a release with posterior."
         )
     theta = release.probabilities
-    std = np.maximum(release.probability_std, 1e-9 * prior)
-    misfit = ((theta - prior) / std) ** 2
-    width = math.sqrt(critical_misfit(2)) * std
+    ratios = theta / prior
+    log_std = np.maximum(release.probability_std / theta, 1e-9)
+    misfit = (np.log(ratios) / log_std) ** 2
+    factors = np.exp(np.minimum(math.sqrt(critical_misfit(2)) * log_std, MAX_LOG_INTERVAL))
     size = prior.size
-    intervals = RatioIntervals(
-        theta / prior, np.maximum(theta - width, 0.0) / prior, (theta + width) / prior, misfit
-    )
+    intervals = RatioIntervals(ratios, ratios / factors, ratios * factors, misfit)
     p_values = misfit_p_values(misfit, 2)
     return Comparison(
         names=[PUBLIC_TEXT, name],
