@@ -135,7 +135,7 @@ def test_the_scale_of_laplace_noise_is_for_the_decimal_that_is_stated(sensitivit
     """Never less than sensitivity/ε, by the ε that a person reads, and hardly more."""
     scale = Fraction(laplace_scale(sensitivity, Budget(float(epsilon))))
     exact = sensitivity / Fraction(epsilon)
-    assert exact <= scale <= exact * (1 + Fraction(1, 2**52))
+    assert exact <= scale <= exact * (1 + Fraction(1, 2**51))
 
 
 def test_the_laplace_noise_on_differences_is_large_enough_for_any_user():

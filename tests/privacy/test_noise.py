@@ -12,6 +12,7 @@ import pytest
 
 import bayesgram
 from bayesgram.errors import BayesgramError
+from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import ExactNoise, SeededNoise
 
 SIZE = 20_000
@@ -81,13 +82,14 @@ def test_exact_noise_never_repeats_and_seeded_noise_does():
 
 
 def test_the_laplace_measurement_spends_at_most_epsilon_by_opendp_s_own_map():
-    from bayesgram.mechanisms.laplace import _round_up
+    from bayesgram.mechanisms.laplace import laplace_scale
     from bayesgram.privacy.noise import opendp
 
     dp = opendp()
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     for bound, epsilon in ((10, 0.1), (978, 0.1), (7, 0.3), (1, 1 / 3), (4400, 2.0)):
-        assert dp.m.make_laplace(*space, scale=_round_up(bound / epsilon)).map(bound) <= epsilon
+        scale = laplace_scale(bound, Budget(epsilon))
+        assert dp.m.make_laplace(*space, scale=scale).map(bound) <= epsilon
 
 
 def test_privacy_noise_has_one_source():

@@ -27,6 +27,7 @@ from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.io.segments import Segments
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.ledger import LedgerCharge
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -52,7 +53,7 @@ Data = TypeVar("Data")
 Result = TypeVar("Result", bound=Publishable)
 
 # What the card says of the ledger's entry; None where no ledger is charged.
-Charge = dict[str, Any] | None
+Charge = LedgerCharge | None
 Reserve = Callable[[], Charge]
 
 
@@ -355,7 +356,7 @@ def make_release(
         unit=statements.unit,
         expected_users=statements.expected_users,
         command=statements.command,
-        ledger=charge,
+        ledger=None if charge is None else dict(charge),
     )
     if isinstance(mechanism.previous, PreviousRelease):
         card = replace(card, chain=mechanism.previous.chain.to_json())

@@ -465,7 +465,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
             seeded=seeded,
             unit=statements.unit,
             command=statements.command,
-            ledger=charge,
+            ledger=None if charge is None else dict(charge),
         )
 
 

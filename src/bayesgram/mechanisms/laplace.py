@@ -145,14 +145,15 @@ def public_sensitivity(public: Integers, unit: int, max_total: int) -> int:
 
 
 def laplace_scale(sensitivity: int, budget: Budget) -> float:
-    """Return the smallest float that is not below sensitivity/ε, so that rounding costs no privacy.
+    """Return sensitivity/ε, rounded up by a digit or two, so that rounding costs no privacy.
 
     ε is the decimal that the card states: 1.1 is eleven tenths, although the float that is written
-    so is a little more.
+    so is a little more. One digit more leaves room for the rounding of OpenDP's own check.
 
-    >>> laplace_scale(10, Budget(0.5))
+    >>> round(laplace_scale(10, Budget(0.5)), 9)
     20.0
     """
     exact = sensitivity / parse_decimal(budget.epsilon)
     nearest = float(exact)
-    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+    not_below = nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+    return math.nextafter(not_below, math.inf)

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bayesgram.arguments import check_arguments
 from bayesgram.errors import Argument, BayesgramError, UsageError
@@ -51,6 +51,16 @@ from bayesgram.privacy.unit import is_same_unit
 
 MAX_NAME_LENGTH = 200  # characters of the name of a population
 MAX_DESCRIPTION_LENGTH = 10_000  # characters of the JSON text of a description
+
+
+class LedgerCharge(TypedDict):
+    """What the card of a release says of its entry in a ledger, and of the shared budget."""
+
+    population: str
+    ledger: str
+    entry: int
+    epsilon: float
+    delta: float
 
 
 @dataclass(frozen=True)
@@ -178,7 +188,7 @@ class Ledger:
             raise BayesgramError(describe_discovery_refusal(contents))
         return remaining
 
-    def charge_details(self, number: int) -> dict[str, Any]:
+    def charge_details(self, number: int) -> "LedgerCharge":
         """Return what the card of a release says of its entry and of the shared budget."""
         return {
             "population": self.population,
