@@ -110,8 +110,10 @@ def with_measurements(made, seed):
         for word in text.split():
             words[word] = words.get(word, 0.0) + 3e5 * share
     add(WORD, 3, list(words), np.array(list(words.values())))
-    card = replace(made.card, details={**made.card.details, "noise_multiplier": sigma})
-    return replace(made, card=card, measurements=Measurements.from_blocks(blocks))
+    measurements = Measurements.from_blocks(blocks)
+    details = {**made.card.details, "noise_multiplier": sigma}
+    card = replace(made.card, details=details, measured=measurements.card_details)
+    return replace(made, card=card, measurements=measurements)
 
 
 SOURCES = {"wiki": (0.06, 0.004), "reviews": (0.6, 0.007), "talk": (0.34, 0.007)}
