@@ -161,7 +161,7 @@ def test_release_with_tuning(work):
         "0.2,0.8",
         "--score-sensitivity",
         "published",
-        # About one run in some hundred would choose noise of scale 0, which is refused.
+        # Without a seed, a run chose noise of scale 0 once, which is refused.
         "--seed",
         1,
         "--json",

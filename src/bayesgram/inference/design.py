@@ -41,7 +41,7 @@ KL_OF_ALL = {
 }  # KL of n-grams, over that of their first words by groups; of longer ones LONGER
 LONGER = 60.0
 # KL by manner, over unevenness. The squared relative bias of the 200 most frequent n-grams over
-# unevenness is twice this, within a factor of 2, for commits, film reviews and posts, orders 1 to 3.
+# unevenness was 0.01 to 0.13 (commits, film reviews, posts; docs/inference.md); twice this is 0.06.
 USUAL_RATE = 0.03
 RATE_DEVIATION = 1.0  # of its logarithm, from people to people
 TRUST = (
