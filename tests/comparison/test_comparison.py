@@ -26,6 +26,7 @@ from bayesgram.comparison.comparison import (
     save_comparison,
 )
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.releases.card_sections import order_details
 from bayesgram.releases.measurements import Measurements
 from bayesgram.reports.pictures import draw_changes
 from bayesgram.reports.views import ChangesView
@@ -303,12 +304,12 @@ def test_the_histogram_of_norms_gives_the_dispersion_where_the_mechanism_chose_t
     matched = [comparison._Matched(each, np.arange(SIZE)) for each in made]
     measured = made[0].measurements
     counts, noise_std = measured.ngrams(1)[1:]
-    max_user_count = noise_std / made[0].card.details["noise_multiplier"]
-    mean = statistics.mean_dispersion(matched[0].dispersion, counts, max_user_count)
+    max_user_count = noise_std / order_details(made[0].card.details)["noise_multiplier"]
+    mean = statistics.mean_dispersion(matched[0].dispersion(1), counts, max_user_count)
     assert 1.5 < mean < 3
-    assert comparison._Matched(week(3), np.arange(SIZE)).dispersion is None
+    assert comparison._Matched(week(3), np.arange(SIZE)).dispersion(1) is None
     by_segment = replace(made[0], card=replace(made[0].card, segment={"name": "de"}))
-    assert comparison._Matched(by_segment, np.arange(SIZE)).dispersion is None
+    assert comparison._Matched(by_segment, np.arange(SIZE)).dispersion(1) is None
 
 
 def some_of(release, rows):

@@ -63,13 +63,18 @@ def make_release(
     theta = np.where(hostile, 20 * shaken, shaken)
     orders = np.array([ngram.count(" ") for ngram in words.ngrams.to_pylist()])
     theta /= np.bincount(orders, theta)[orders]
-    details = {
-        "expected_counts": {"1": 900.0, "2": 600.0, "3": 300.0},
+    measured = {
         "clip_norm_used": 2.0,
+        "noise_multiplier": 5.0,
         "amount_multiplier": 5.0,
         "users_noise": 5.0 / 0.57,
+        "norm_edges": [1.0, 2.0, 4.0],
+        "noisy_users_by_norm": [100.0, 900.5, 300.0, -2.0],
     }
-    details |= {"norm_edges": [1.0, 2.0, 4.0], "noisy_users_by_norm": [100.0, 900.5, 300.0, -2.0]}
+    details = {
+        "expected_counts": {"1": 900.0, "2": 600.0, "3": 300.0},
+        "by_order": {order: dict(measured) for order in ("1", "2", "3")},
+    }
     about = {"size": len(words), "order": 3, "orders": [1, 2, 3], "tokenizer": words.tokenizer.name}
     about |= {"fingerprint": words.fingerprint, "prior_fingerprint": words.prior_fingerprint}
     card = Card(
@@ -111,8 +116,7 @@ def with_measurements(made, seed):
             words[word] = words.get(word, 0.0) + 3e5 * share
     add(WORD, 3, list(words), np.array(list(words.values())))
     measurements = Measurements.from_blocks(blocks)
-    details = {**made.card.details, "noise_multiplier": sigma}
-    card = replace(made.card, details=details, measured=measurements.card_details)
+    card = replace(made.card, measured=measurements.card_details)
     return replace(made, card=card, measurements=measurements)
 
 

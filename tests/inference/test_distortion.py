@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.inference.design import (
+    DRIFT_RATES,
     FIRST_WORD_GROUPS,
+    FIRST_WORDS_TRUST,
     NORM_GROUPS,
     NORMS,
-    RATES,
-    TRUST,
-    USUAL_RATE,
+    PRIOR_RATE,
     FirstWords,
     NormHistogram,
+    assign_first_word_groups,
     choose_clipping,
-    distortion,
-    first_word_groups,
-    left_of_bins,
+    estimate_distortion,
+    kept_share_by_bin,
 )
 from bayesgram.inference.noisy_counts import PublicNgrams
 from helpers.hypothesis_profiles import examples
@@ -51,12 +51,12 @@ def shares_of(seen, slopes, noise=1e-6):
 
 
 def found(seen, first_words=None):
-    return distortion(POSITIONS, seen.users, seen.written, trigrams(), first_words)
+    return estimate_distortion(seen, trigrams(), first_words)
 
 
 def test_openings_are_about_as_frequent_as_one_another_and_a_matter_of_the_first_word():
     public = trigrams()
-    first_words = first_word_groups(public)
+    first_words = assign_first_word_groups(public)
     rates = np.bincount(first_words, public.prior, FIRST_WORD_GROUPS)
     assert rates == pytest.approx(1 / FIRST_WORD_GROUPS, rel=0.15)
     for word in range(20):
@@ -65,11 +65,11 @@ def test_openings_are_about_as_frequent_as_one_another_and_a_matter_of_the_first
 
 def test_people_who_write_like_one_another_lose_little_and_those_who_do_not_lose_more():
     seen, slopes = people(), np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
-    left = left_of_bins(2.0)
+    left = kept_share_by_bin(2.0)
     none, some, much = (
-        found(seen, shares_of(seen, slope * slopes)).cost(left) for slope in (0.0, 0.05, 0.2)
+        found(seen, shares_of(seen, slope * slopes)).kl(left) for slope in (0.0, 0.05, 0.2)
     )
-    assert none < found(seen).cost(left) / 5
+    assert none < found(seen).kl(left) / 5
     assert 2 * none < some < much / 4
 
 
@@ -86,7 +86,7 @@ def test_a_known_drift_is_charged_by_its_distance_between_all_text_and_what_is_l
         distances.append(float(((means[0] - means[1]) ** 2 * slopes**2).mean()))
         found_rates.append(found(seen, shares_of(seen, slopes)).rate)
     powers = np.diff(np.log(found_rates)) / np.diff(np.log(distances))
-    assert powers == pytest.approx(TRUST, abs=0.1)
+    assert powers == pytest.approx(FIRST_WORDS_TRUST, abs=0.1)
 
 
 def test_what_clipping_costs_goes_with_how_unevenly_text_counts():
@@ -94,9 +94,10 @@ def test_what_clipping_costs_goes_with_how_unevenly_text_counts():
     clipped = found(seen)
     for clip_norm in (0.5, 2.0, 8.0, 32.0):
         kept = np.repeat(
-            left_of_bins(clip_norm), np.round(1e6 * seen.written / seen.written.sum()).astype(int)
+            kept_share_by_bin(clip_norm),
+            np.round(1e6 * seen.written / seen.written.sum()).astype(int),
         )
-        assert clipped.cost(left_of_bins(clip_norm)) == pytest.approx(
+        assert clipped.kl(kept_share_by_bin(clip_norm)) == pytest.approx(
             clipped.rate * kept.var() / kept.mean() ** 2, rel=0.03
         )
 
@@ -105,13 +106,13 @@ def test_where_noise_hides_openings_people_are_as_usual():
     seen = people(users=1000)
     shares = shares_of(seen, np.zeros(FIRST_WORD_GROUPS), noise=1e6)
     for clip_norm in (0.5, 4.0):
-        left = left_of_bins(clip_norm)
-        assert found(seen, shares).cost(left) == pytest.approx(found(seen).cost(left), rel=0.3)
+        left = kept_share_by_bin(clip_norm)
+        assert found(seen, shares).kl(left) == pytest.approx(found(seen).kl(left), rel=0.3)
 
 
 def test_what_is_usual_is_charged_where_nothing_was_asked():
     seen = people(users=1e9)  # so many that chance moves nothing
-    assert found(seen).rate == pytest.approx(USUAL_RATE, rel=0.15)
+    assert found(seen).rate == pytest.approx(PRIOR_RATE, rel=0.15)
 
 
 @examples(30)
@@ -128,17 +129,17 @@ def test_whatever_was_measured_the_cost_is_a_number_and_nothing_costs_nothing(
     seen, chance = people(1e5, middle, width), np.random.default_rng(seed)
     shares = chance.standard_normal((NORM_GROUPS.max() + 1, FIRST_WORD_GROUPS)) * noise
     clipped = found(seen, FirstWords(shares, noise, NORM_GROUPS))
-    assert math.isfinite(clipped.cost(left_of_bins(norm)))
-    assert clipped.cost(left_of_bins(norm)) >= 0
-    assert clipped.cost(np.ones(NORMS.size)) == pytest.approx(0, abs=1e-12)
+    assert math.isfinite(clipped.kl(kept_share_by_bin(norm)))
+    assert clipped.kl(kept_share_by_bin(norm)) >= 0
+    assert clipped.kl(np.ones(NORMS.size)) == pytest.approx(0, abs=1e-12)
 
 
 def test_by_chance_few_people_who_write_half_cost_more_than_many():
     """Manner is the same: what is lost of few stands for much."""
-    left = left_of_bins(1.0)
+    left = kept_share_by_bin(1.0)
     few, many = people(users=1e3), people(users=1e6)
     alike = [
-        found(each, shares_of(each, np.zeros(FIRST_WORD_GROUPS))).cost(left) for each in (few, many)
+        found(each, shares_of(each, np.zeros(FIRST_WORD_GROUPS))).kl(left) for each in (few, many)
     ]
     assert alike[0] > 2 * alike[1]
 
@@ -152,4 +153,4 @@ def test_people_who_write_like_one_another_are_clipped_further():
 
 
 def test_a_rate_far_beyond_the_usual_is_possible():
-    assert RATES[-1] / RATES[0] > 1000
+    assert DRIFT_RATES[-1] / DRIFT_RATES[0] > 1000

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bayesgram.inference.design import (
     CLIP_NORMS,
     CLIPPED_MASS_SHARE,
-    DIFFERENCE,
+    DIFFERENCE_VAR,
     NORM_EDGES,
     NORMS,
     ClippingPlan,
@@ -19,11 +19,10 @@ from bayesgram.inference.design import (
     NormHistogram,
     TypicalUser,
     choose_clipping,
-    largest_amounts,
-    left_of_bins,
-    shape_of,
-    shapes,
-    typical,
+    kept_share_by_bin,
+    max_amounts,
+    noise_shape,
+    order_shapes,
 )
 from bayesgram.inference.model import refine_total
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
@@ -43,10 +42,16 @@ def trigrams(size=3000, words=300, seed=0):
     )
 
 
+def typical(public):
+    rates = [public.prior, public.per_word(public.prior)]
+    return TypicalUser.from_rates(rates, order_shapes(public))
+
+
 def people(norm_histogram_sum, users, public):
     """Amounts, without noise, of so many users who write that much each."""
-    someone = typical([public], shapes([public]))
-    places = np.searchsorted(NORM_EDGES, someone.norm(np.array(norm_histogram_sum)), side="right")
+    places = np.searchsorted(
+        NORM_EDGES, typical(public).norm(np.array(norm_histogram_sum)), side="right"
+    )
     number, written = np.zeros(NORMS.size), np.zeros(NORMS.size)
     for place, amount, count in zip(places, norm_histogram_sum, users, strict=True):
         number[place] += count
@@ -62,7 +67,7 @@ def test_amount_and_norm_are_each_other_s_inverse(amount, once, again):
 
 def test_the_norm_of_made_up_people_is_what_is_typical():
     public = trigrams()
-    scales = shapes([public])
+    scales = order_shapes(public)
     chance = np.random.default_rng(1)
     counts = chance.poisson(40 * public.prior, (2000, public.prior.size))
     words = np.array([public.per_word(row.astype(float)) for row in counts])
@@ -70,12 +75,12 @@ def test_the_norm_of_made_up_people_is_what_is_typical():
         ((counts / scales[0]) ** 2).sum(axis=1) + ((words / scales[1]) ** 2).sum(axis=1)
     )
     assert np.sqrt((norms**2).mean()) == pytest.approx(
-        float(typical([public], scales).norm(np.array(40.0))), rel=0.05
+        float(typical(public).norm(np.array(40.0))), rel=0.05
     )
 
 
 def test_bins_of_noise_are_empty_and_amounts_are_those_measured_or_usual():
-    largest = largest_amounts(typical([trigrams()], shapes([trigrams()])))
+    largest = max_amounts(trigrams(), order_shapes(trigrams())[0])
     users, parts = np.zeros(NORMS.size), np.zeros(NORMS.size)
     users[10], parts[10] = 1e6, 3e5  # well known
     users[12], parts[12] = 29.0, 29.0  # noise, at 10 a bin
@@ -98,7 +103,7 @@ def test_the_choice_is_the_best_of_all_by_its_own_costs(sigma):
     assert found.clip_norm in CLIP_NORMS
     assert found.heavy_user_norm >= found.clip_norm
     assert found.clipped_mass_share in (0.0, CLIPPED_MASS_SHARE)
-    assert found.norm_histogram is norm_histogram
+    assert found.histogram is norm_histogram
     more_noise = choose_clipping(norm_histogram, public, 30 * sigma)
     assert more_noise.clip_norm <= found.clip_norm
 
@@ -118,9 +123,11 @@ def test_where_everybody_writes_alike_little_is_gained_by_a_small_norm():
 
 
 def test_noise_costs_less_the_more_signal_there_is():
-    costs = [NoiseCost.of(trigrams()).cost(1.0, signal) for signal in (0.0, 1.0, 1e3, 1e5, 1e7)]
+    costs = [
+        NoiseCost.from_public(trigrams()).kl(1.0, signal) for signal in (0.0, 1.0, 1e3, 1e5, 1e7)
+    ]
     assert costs == sorted(costs, reverse=True)
-    assert costs[0] <= DIFFERENCE / 2 + 1e-9
+    assert costs[0] <= DIFFERENCE_VAR / 2 + 1e-9
     assert costs[-1] < 0.01
 
 
@@ -132,17 +139,20 @@ def test_the_cost_of_noise_is_that_of_made_up_people_who_are_believed_as_far_as_
     public, rng = trigrams(), np.random.default_rng(2)
     costs = []
     for _ in range(200):
-        drawn = np.sqrt(DIFFERENCE) * rng.standard_normal(public.prior.size)
-        theta = public.prior * np.exp(drawn - DIFFERENCE / 2)
-        variance = (shape_of(public.prior) * noise / (theta * total)) ** 2
+        drawn = np.sqrt(DIFFERENCE_VAR) * rng.standard_normal(public.prior.size)
+        theta = public.prior * np.exp(drawn - DIFFERENCE_VAR / 2)
+        variance = (noise_shape(public.prior) * noise / (theta * total)) ** 2
         norm_histogram = drawn + np.sqrt(variance) * rng.standard_normal(drawn.size)
         costs.append(
             float(
-                (theta * (DIFFERENCE / (DIFFERENCE + variance) * norm_histogram - drawn) ** 2).sum()
+                (
+                    theta
+                    * (DIFFERENCE_VAR / (DIFFERENCE_VAR + variance) * norm_histogram - drawn) ** 2
+                ).sum()
             )
             / 2
         )
-    expected = NoiseCost.of(public).cost(noise, total)
+    expected = NoiseCost.from_public(public).kl(noise, total)
     assert np.mean(costs) == pytest.approx(expected, rel=0.15)
 
 
@@ -153,14 +163,14 @@ def test_clipping_leaves_of_single_n_grams_what_their_scale_says(seed, clip_norm
     scale = np.random.default_rng(seed).uniform(0.1, 3, 20)
     users = np.zeros(NORMS.size)
     users[8] = 100.0
-    left = NormHistogram(users, users).left(clip_norm, scale)
+    left = NormHistogram(users, users).kept_share_by_rarity(clip_norm, scale)
     assert left == pytest.approx(np.minimum(1, clip_norm * scale))
 
 
 def test_clipping_of_long_texts_hardly_depends_on_one_n_gram():
     users = np.zeros(NORMS.size)
     users[18] = 100.0
-    left = NormHistogram(users, 1000 * users).left(4.0, np.array([0.1, 1.0, 10.0]))
+    left = NormHistogram(users, 1000 * users).kept_share_by_rarity(4.0, np.array([0.1, 1.0, 10.0]))
     assert left == pytest.approx(4 / NORMS[18], rel=0.05)
 
 
@@ -168,8 +178,8 @@ def test_what_clipping_does_to_all_is_a_mean_and_its_unevenness():
     users = np.zeros(NORMS.size)
     users[6], users[16] = 10.0, 30.0
     clip_norm = float(NORMS[6])
-    found = NormHistogram(users, users).clipping(clip_norm)
-    parts = np.repeat(left_of_bins(clip_norm)[[6, 16]], [10, 30])
+    found = NormHistogram(users, users).describe_clipping(clip_norm)
+    parts = np.repeat(kept_share_by_bin(clip_norm)[[6, 16]], [10, 30])
     assert found.lost == pytest.approx(1 - parts.mean())
     assert found.unevenness == pytest.approx((parts.std() / parts.mean()) ** 2)
 
@@ -180,12 +190,12 @@ def test_clipping_leaves_of_a_bin_what_it_leaves_of_users_spread_over_it(clip_no
     """Against the mean over many users of norms even in log; a bin is half an octave around its middle."""
     spread = 2.0 ** ((np.arange(20_000) + 0.5) / 40_000 - 0.25)
     expected = [np.minimum(1, clip_norm / (middle * spread)).mean() for middle in NORMS]
-    assert left_of_bins(clip_norm) == pytest.approx(expected, rel=1e-6)
+    assert kept_share_by_bin(clip_norm) == pytest.approx(expected, rel=1e-6)
 
 
 def test_shapes_spend_the_same_whatever_the_prior_and_stay_within_bounds():
     prior = np.array([0.999, 1e-3 - 1e-12, 1e-12])
-    shape = shape_of(prior)
+    shape = noise_shape(prior)
     assert (shape**2 * prior).sum() == pytest.approx(1)
     assert shape[0] / shape[2] < 5  # what public text hardly has makes nobody's text long
 
@@ -196,14 +206,10 @@ def test_the_longest_total_has_the_weight_that_its_amount_asks_for():
     norm_histogram = NormHistogram(users, 3 * users)
     heavy_user_norm = float(NORMS[12])
     someone = TypicalUser(1.0, 0.0)
-    plain, known = (
-        ClippingPlan(1.0, heavy_user_norm),
-        ClippingPlan(1.0, heavy_user_norm, norm_histogram=norm_histogram),
-    )
-    assert plain.total_shapes([someone, someone]) == [plain.total_shape(someone)] * 2
-    assert known.total_shapes([someone, someone]) == pytest.approx(
-        [heavy_user_norm / 0.1, 3 / (0.1 * heavy_user_norm)]
-    )
+    plain = ClippingPlan(1.0, heavy_user_norm)
+    known = ClippingPlan(1.0, heavy_user_norm, histogram=norm_histogram)
+    assert plain.total_shape(someone) == pytest.approx(heavy_user_norm / 0.1)
+    assert known.total_shape(someone) == pytest.approx(3 / (0.1 * heavy_user_norm))
 
 
 def test_a_total_that_noise_hides_is_taken_from_the_counts():
@@ -223,7 +229,7 @@ def test_a_total_that_noise_hides_is_taken_from_the_counts():
 def test_the_tail_that_noise_hides_is_extrapolated():
     """Log-normal norms, noise of 100 users a bin: the few who write most are about as many as there are."""
     public = trigrams()
-    largest = largest_amounts(typical([public], shapes([public])))
+    largest = max_amounts(public, order_shapes(public)[0])
     bins = np.arange(NORMS.size)
     noise_std = 100.0
     for seed in range(5):
@@ -237,12 +243,14 @@ def test_the_tail_that_noise_hides_is_extrapolated():
         assert 0.3 < histogram.tail_written.sum() / expected < 3
         assert not histogram.tail_written[~hidden].any()
         before = replace(histogram, tail_written=None)
-        assert histogram.clipping(4.0).unevenness > before.clipping(4.0).unevenness
+        assert (
+            histogram.describe_clipping(4.0).unevenness > before.describe_clipping(4.0).unevenness
+        )
 
 
 def test_few_bins_above_the_noise_have_no_tail():
     public = trigrams()
-    largest = largest_amounts(typical([public], shapes([public])))
+    largest = max_amounts(public, order_shapes(public)[0])
     users = np.zeros(NORMS.size)
     users[8:10] = 1e5
     histogram = NormHistogram.from_noisy(users, 0.4 * users, largest, 10.0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.inference.design import shape_of, shapes
+from bayesgram.inference.design import noise_shape, order_shapes
 from bayesgram.inference.mixing import (
     PRIOR_DEVIATION,
     SPREAD,
@@ -133,16 +133,16 @@ def test_without_users_there_are_no_rough_weights():
 def test_shapes_for_a_known_mixture_leave_norms_as_they_are():
     public = of_sources(np.array([50.0, 10, 1]), np.array([1.0, 5, 30]))
     mixed = public.mixed(np.array([1.0, 0.0]))
-    before, after = shapes([public])[0], shapes([mixed])[0]
+    before, after = order_shapes(public)[0], order_shapes(mixed)[0]
     assert (mixed.prior / after**2).sum() == pytest.approx((mixed.prior / before**2).sum())
-    assert after / after[0] == pytest.approx(shape_of(mixed.prior) / shape_of(mixed.prior)[0])
+    assert after / after[0] == pytest.approx(noise_shape(mixed.prior) / noise_shape(mixed.prior)[0])
 
 
 def test_words_keep_their_part_of_the_norm_whatever_the_sources():
     public, *_ = simulate(noise=100.0)
     other = public.prior[np.random.default_rng(4).permutation(public.prior.size)]
     mixed = replace(public, sources=np.array([public.prior, other])).mixed(np.array([1.0, 0.0]))
-    (ngrams, words), (ngrams_alone, words_alone) = shapes([mixed]), shapes([public])
+    (ngrams, words), (ngrams_alone, words_alone) = order_shapes(mixed), order_shapes(public)
     assert ngrams / words[0] == pytest.approx(ngrams_alone / words_alone[0])
 
 

@@ -22,7 +22,7 @@ from bayesgram.io.segments import Segments
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.by_segment import SEGMENT_SHARE, SegmentedDesign
-from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.posterior import OrderDesign, Posterior
 from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
@@ -94,30 +94,32 @@ def test_one_user_in_several_segments_moves_each_answer_by_at_most_its_units(pub
             assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
 
 
-def literal(row, public, measured, clip_norm):
-    """One user's z, coordinate by coordinate: as docs/promise.md has it, with nothing of the package's."""
-    ngrams, order = public.ngrams.to_pylist(), public.order
-    words, _ = public.by_order[-1][1].word_ids
-    first_of_longest = len(ngrams) - len(words)
+def literal(row, part, place, measured, clip_norm):
+    """One user's z of one order, coordinate by coordinate: as docs/promise.md has it, with nothing of the package's."""
+    words, _ = part.word_ids
+    size = len(part)
+    word_count = words.max() + 1 if part.order > 1 else 0
+    columns = 3 * size + 3  # n-grams and what is not listed, of each segment
+    total = columns + size + word_count
     places = [0] * measured.shape.size
-    orders = sorted({len(ngram.split()) for ngram in ngrams})
-    whole = 3 * len(ngrams)
-    total, of_segment = (
-        whole + len(ngrams) + words.max() + 1,
-        whole + len(ngrams) + words.max() + 1 + len(orders),
-    )
     for column, number in enumerate(map(int, row)):
-        segment, i = divmod(column, len(ngrams))
-        tokens = len(ngrams[i].split())
-        places[column] += number
-        places[whole + i] += number
-        for word in words[i - first_of_longest] if tokens == order else []:
-            places[whole + len(ngrams) + word] += number
-        places[total + orders.index(tokens)] += number
-        places[of_segment + segment * len(orders) + orders.index(tokens)] += number
+        segment, i = divmod(column, SIZE)
+        if not place.start <= i < place.stop:
+            continue
+        ngram = i - place.start
+        places[segment * size + ngram] += number
+        places[columns + ngram] += number
+        for word in words[ngram] if part.order > 1 else []:
+            places[columns + size + word] += number
+        places[total] += number
+        places[total + 1 + segment] += number
     values = [number / float(shape) for number, shape in zip(places, measured.shape, strict=True)]
     scale = UNITS / max(math.sqrt(sum(value**2 for value in values)), clip_norm)
     return np.array([int(value * scale) for value in values])
+
+
+def segmented_designs(public, segments=3):
+    return [SegmentedDesign(PublicNgrams.of(part), segments) for _, part in public.by_order]
 
 
 @examples(60)
@@ -126,25 +128,29 @@ def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
     """Segments × n-grams, n-grams and words of all people, and the totals of all and of each segment: clipped whole."""
     public, mechanism = vocabulary(), Posterior(clip_norm)
     asked, _, _ = measured_by(mechanism, by_segment(matrix), public)
-    [(_, found, _)] = asked
-    measured = SegmentedDesign.by_segment(public, 3).coordinates(ClippingPlan.fixed(clip_norm))
-    assert found.size == measured.shape.size == 3 * SIZE + SIZE + 2 + 3 + 9
-    expected = sum(literal(row, public, measured, clip_norm) for row in matrix)
-    assert np.abs(found - expected).max() <= 2 * len(matrix)  # the last bit of a root
+    word_counts = [0, 2, 2]
+    for (place, part), design, words, (_, found, _) in zip(
+        public.by_order, segmented_designs(public), word_counts, asked, strict=True
+    ):
+        measured = design.coordinates(ClippingPlan.fixed(clip_norm))
+        assert found.size == measured.shape.size == 3 * len(part) + 3 + len(part) + words + 1 + 3
+        expected = sum(literal(row, part, place, measured, clip_norm) for row in matrix)
+        assert np.abs(found - expected).max() <= 2 * len(matrix)  # the last bit of a root
 
 
 def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
     public = vocabulary()
-    plain, design = (
-        Design.from_vocabulary(public).ngrams,
-        SegmentedDesign.by_segment(public, 3).ngrams,
-    )
-    row = np.array([3, 0, 2, 1, 0, 5])
-    norms = [
-        np.linalg.norm(reference_paper.append_word_counts(one[None], each)[0] / each.shape)
-        for one, each in ((row, plain), (np.concatenate([0 * row, row, 0 * row]), design))
-    ]
-    assert norms[0] == pytest.approx(norms[1])
+    row = np.array([3, 2])
+    for (_, part), segmented in zip(public.by_order, segmented_designs(public), strict=True):
+        plain = OrderDesign(PublicNgrams.of(part)).ngrams
+        norms = [
+            np.linalg.norm(reference_paper.append_word_counts(one[None], each)[0] / each.shape)
+            for one, each in (
+                (row, plain),
+                (np.concatenate([0 * row, row, 0 * row]), segmented.ngrams),
+            )
+        ]
+        assert norms[0] == pytest.approx(norms[1])
     assert 0 < SEGMENT_SHARE < 1
 
 

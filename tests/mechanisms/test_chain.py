@@ -49,10 +49,10 @@ def test_the_same_is_asked_of_people_whatever_was_before(first, second):
     assert np.array_equal(alone.measurements.noise_std, second.measurements.noise_std)
     assert alone.measurements.carried is None
     counts_together, noise = second.measurements.carried
-    assert (noise[:SIZE] < alone.measurements.noise_std[:SIZE]).mean() > 0.8
+    assert (noise[:SIZE] < alone.measurements.noise_std[:SIZE]).mean() > 0.5
     assert not np.array_equal(counts_together, alone.measurements.counts)
-    names = ("amount_multiplier", "noise_multiplier", "clip_norm_used", "epsilon_slack")
-    assert all(alone.card.details[name] == second.card.details[name] for name in names)
+    assert alone.card.details["by_order"] == second.card.details["by_order"]
+    assert alone.card.details["epsilon_slack"] == second.card.details["epsilon_slack"]
 
 
 def test_a_ledger_is_charged_the_same(tmp_path):

@@ -19,10 +19,11 @@ from bayesgram.inference.design import (
     NORM_EDGES,
     ClippingPlan,
 )
+from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.posterior import OrderDesign, Posterior
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import calibrate_gaussian
@@ -31,6 +32,7 @@ from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import count
 from bayesgram.private.norm_histogram import USER_UNITS
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
+from bayesgram.releases.card_sections import order_details
 from bayesgram.synthetic.population import Population
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import reference_paper
@@ -56,22 +58,20 @@ def without(matrix, user):
 
 
 def coordinates_of(vocabulary):
-    """How many numbers may get noise: n-grams, words and a total of each order, lost words and theirs, amounts."""
-    longest = vocabulary.by_order[-1][1]
-    words = longest.word_ids[1]
-    lost = min(words, MAX_CLIPPED_WORDS) + 1
-    histogram = (
-        2 * (NORM_EDGES.size + 1)
-        + (len(vocabulary.source_names) if len(vocabulary.source_names) > 1 else 0)
-        + 16 * 8
-    )
-    return (
-        len(vocabulary)
-        + (words if longest.order > 1 else 0)
-        + len(vocabulary.by_order)
-        + lost
-        + histogram
-    )
+    """How many numbers may get noise. For each order: n-grams, words, the total, what is not
+    listed, lost words and theirs, amounts."""
+    sources = len(vocabulary.source_names) if len(vocabulary.source_names) > 1 else 0
+    histogram = 2 * (NORM_EDGES.size + 1) + sources + 16 * 8
+    number = 0
+    for _, part in vocabulary.by_order:
+        words = part.word_ids[1]
+        lost = min(words, MAX_CLIPPED_WORDS) + 1
+        number += len(part) + (words if part.order > 1 else 0) + 2 + lost + histogram
+    return number
+
+
+def designs(vocabulary):
+    return [OrderDesign(PublicNgrams.of(part)) for _, part in vocabulary.by_order]
 
 
 def whole_of(vocabulary, budget):
@@ -93,7 +93,7 @@ def test_one_user_moves_the_measured_sum_by_at_most_its_units(matrix, clip_norm)
         "gaussian",
         whole_of(vocabulary, budget).multiplier_for_share(1.0) * UNITS,
     )  # once, for all of it
-    assert details["clip_norm_used"] == clip_norm
+    assert order_details(details)["clip_norm_used"] == clip_norm
     for user in range(len(matrix)):
         [(_, less, same)], _, _ = record_measurement(
             mechanism, without(matrix, user), vocabulary, budget
@@ -132,14 +132,18 @@ def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix)
     whole = Fraction(whole_of(vocabulary, budget).multiplier)
     shares = [(Fraction(UNITS) / Fraction(scale)) ** 2 * whole**2 for _, _, scale in asked]
     assert 1 - Fraction(1, 10**12) < sum(shares) <= 1
-    assert float(shares[0]) == pytest.approx(HISTOGRAM_SHARE)
+    orders = len(vocabulary.by_order)
+    assert float(shares[0]) == pytest.approx(HISTOGRAM_SHARE / orders)
     if choice is not None:
-        assert len(asked) == (3 if choice.clipped_mass_share else 2)
-        assert [float(share) for share in shares[1:-1]] == pytest.approx(
-            [choice.clipped_mass_share] * bool(choice.clipped_mass_share)
-        )
+        queries = 3 if choice.clipped_mass_share else 2
+        lost_share = choice.clipped_mass_share
+        expected = [HISTOGRAM_SHARE, lost_share, 1 - HISTOGRAM_SHARE - lost_share]
+        expected = [share / orders for share in expected if share]
+        assert len(asked) == queries * orders
+        assert [float(share) for share in shares] == pytest.approx(expected * orders)
+        for _, part in vocabulary.by_order:
+            assert ("lost_multiplier" in order_details(details, part.order)) == (queries == 3)
     assert sum(values.size for _, values, _ in asked) <= coordinates_of(vocabulary)
-    assert ("lost_multiplier" in details) == (len(asked) == 3)
 
 
 hostile_numbers = st.one_of(
@@ -159,7 +163,9 @@ def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(
     whole = Fraction(whole_of(vocabulary, budget).multiplier)
     shares = [(Fraction(UNITS) / Fraction(scale)) ** 2 * whole**2 for _, _, scale in noise.asked]
     assert 1 - Fraction(1, 10**12) < sum(shares) <= 1
-    assert min(NORM_EDGES) <= details["clip_norm_used"] <= max(NORM_EDGES)
+    for _, part in vocabulary.by_order:
+        clip_norm = order_details(details, part.order)["clip_norm_used"]
+        assert min(NORM_EDGES) <= clip_norm <= max(NORM_EDGES)
 
 
 @examples(60)
@@ -179,7 +185,10 @@ def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matri
             record_measurement(Posterior(), without(matrix, user), vocabulary, budget)[0]
             for user in range(len(matrix))
         ]
-    assert asked[0][1][: NORM_EDGES.size + 1].sum() == len(matrix) * USER_UNITS
+    place, _ = vocabulary.by_order[0]
+    wrote = matrix[:, place].sum(axis=1) > 0
+    writers = wrote.sum() if len(vocabulary.by_order) > 1 else len(matrix)
+    assert asked[0][1][: NORM_EDGES.size + 1].sum() == writers * USER_UNITS
     for other in others:
         assert [scale for _, _, scale in other] == [scale for _, _, scale in asked]
         for (_, whole, _), (_, less, _) in zip(asked, other, strict=True):
@@ -188,20 +197,36 @@ def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matri
 
 @examples(60)
 @given(matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.floats(0.3, 30))
-def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, clip_norm):
+def test_each_order_is_a_vector_that_a_user_moves_by_its_units(matrix, clip_norm):
     vocabulary, mechanism, budget = mixed_orders(), Posterior(clip_norm), Budget(0.3, 1e-6)
-    [(_, whole, scale)], theta, details = record_queries(
+    asked, theta, details = record_queries(
         mechanism, reference_paper.make_user_counts(matrix), vocabulary, budget
     )
-    assert whole.size == 7 + 3 + 3  # the words of the trigrams, too, and the total of each order
-    assert scale == whole_of(vocabulary, budget).multiplier_for_share(1.0) * UNITS
+    # n-grams, their words (unigrams have none), the total, and what is not listed
+    assert [values.size for _, values, _ in asked] == [3 + 0 + 2, 2 + 3 + 2, 2 + 3 + 2]
+    whole = whole_of(vocabulary, budget)
+    assert {scale for _, _, scale in asked} == {whole.multiplier_for_share(1 / 3) * UNITS}
     assert [theta[place].sum() for place, _ in vocabulary.by_order] == pytest.approx([1, 1, 1])
     assert set(details["expected_counts"]) == {"1", "2", "3"}
     for user in range(len(matrix)):
-        [(_, less, _)], _, _ = record_measurement(
-            mechanism, without(matrix, user), vocabulary, budget
-        )
-        assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
+        others, _, _ = record_measurement(mechanism, without(matrix, user), vocabulary, budget)
+        for (_, exact, _), (_, less, _) in zip(asked, others, strict=True):
+            assert sum(int(k) ** 2 for k in exact - less) <= UNITS**2
+
+
+@examples(60)
+@given(matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.floats(0.3, 30))
+def test_an_order_is_measured_as_if_it_were_alone(matrix, clip_norm):
+    """The same sums as those of a vocabulary that has no other order."""
+    vocabulary = mixed_orders()
+    budget = Budget(0.3, 1e-6)
+    asked, _, _ = record_measurement(
+        Posterior(clip_norm), reference_paper.make_user_counts(matrix), vocabulary, budget
+    )
+    for (place, part), (_, together, _) in zip(vocabulary.by_order, asked, strict=True):
+        alone = reference_paper.make_user_counts(matrix[:, place])
+        [(_, expected, _)], _, _ = record_measurement(Posterior(clip_norm), alone, part, budget)
+        assert (together == expected).all()
 
 
 @examples(60)
@@ -216,10 +241,10 @@ def test_without_noise_and_clipping_counts_words_and_totals_are_what_people_wrot
         assert one.counts == pytest.approx(written[place], **close)
         assert one.total == pytest.approx(written[place].sum(), **close)
         assert one.lost is None
-    assert measured[-1].word_counts == pytest.approx(
-        [written[5:].sum()] * 3, **close
-    )  # each has every word once
-    assert measured[0].word_counts is measured[1].word_counts is None
+    words_of_bigrams = [written[3], written[3:5].sum(), written[4]]
+    assert measured[0].word_counts is None  # unigrams are words
+    assert measured[1].word_counts == pytest.approx(words_of_bigrams, **close)
+    assert measured[2].word_counts == pytest.approx([written[5:].sum()] * 3, **close)
 
 
 @examples(60)
@@ -242,8 +267,9 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
     lost, written = measured[-1].lost, matrix[:, place].sum(axis=0)
     assert measured[-1].total + lost.total == pytest.approx(written.sum(), abs=0.01)
     assert sorted(lost.which) == list(range(longest.word_ids[1]))
-    kept = Design.from_vocabulary(vocabulary).parts[-1].per_word(measured[-1].counts)
-    of_words = Design.from_vocabulary(vocabulary).parts[-1].per_word(written.astype(float))
+    public = designs(vocabulary)[-1].public
+    kept = public.per_word(measured[-1].counts)
+    of_words = public.per_word(written.astype(float))
     assert kept[lost.which] + lost.counts == pytest.approx(of_words[lost.which], abs=0.01)
 
 
@@ -279,14 +305,12 @@ def numbers(noisy, exact):
     return np.concatenate([np.divide(*pair) for pair in pairs])
 
 
-def test_weights_of_orders_and_words_share_the_norm():
-    design = Design.from_vocabulary(mixed_orders())
-    shape = np.split(design.ngrams.shape, [3, 5, 7])
-    priors = [part.prior for part in design.parts] + [
-        design.parts[-1].per_word(design.parts[-1].prior) / 3
-    ]
-    weights = [1 / (s**2 * prior).sum() for s, prior in zip(shape, priors, strict=True)]
-    assert weights == pytest.approx([0.99 * 2 / 14, 0.99 * 4 / 14, 0.99 * 8 / 14, 0.01])
+def test_n_grams_and_words_share_the_norm():
+    for design in designs(mixed_orders())[1:]:
+        ngram_shape, word_shape = np.split(design.ngrams.shape, [design.size])
+        words = design.public.per_word(design.public.prior) / design.order
+        assert 1 / (ngram_shape**2 * design.public.prior).sum() == pytest.approx(0.99)
+        assert 1 / (word_shape**2 * words).sum() == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("mechanism", [Gaussian(), Laplace(), Paper()])
@@ -302,29 +326,32 @@ def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
 
 def test_shapes_and_word_coordinates():
     vocabulary = bigrams(4)
-    design = Design.from_vocabulary(vocabulary)
+    [design] = designs(vocabulary)
     words, total = vocabulary.word_ids
     assert words.shape == (4, 2)
     assert total == 4  # w0 to w3
     assert design.ngrams.shape.size == 4 + total
     assert (design.ngrams.words == words + 4).all()
     ngram_shape = design.ngrams.shape[:4] * math.sqrt(0.99)
-    assert (ngram_shape**2 * design.parts[0].prior).sum() == pytest.approx(1)
+    assert (ngram_shape**2 * design.public.prior).sum() == pytest.approx(1)
 
 
-def test_the_total_of_each_order_is_one_more_coordinate():
-    design = Design.from_vocabulary(mixed_orders())
-    measured = design.coordinates(CLIPPING_PLANS["counts"])
-    assert measured.shape.size == design.ngrams.shape.size + 3
-    assert (measured.shape[:-3] == design.ngrams.shape).all()
-    assert (measured.words[:, :-1] == design.ngrams.words).all()
-    assert measured.words[:, -1].tolist() == [10, 10, 10, 11, 11, 12, 12]
+def test_the_total_and_what_is_not_listed_are_two_more_coordinates():
+    for design in designs(mixed_orders()):
+        measured = design.coordinates(CLIPPING_PLANS["counts"])
+        size = design.size
+        assert measured.shape.size == design.ngrams.shape.size + 2
+        assert (np.delete(measured.shape, size)[:-1] == design.ngrams.shape).all()
+        assert (measured.words[:size, :-1] == design.ngrams.words + 1).all()
+        assert (measured.words[:size, -1] == measured.shape.size - 1).all()
+        assert (measured.words[size] == -1).all()  # nothing else is known of what is not listed
+        assert measured.shape[size] == pytest.approx(9 * measured.shape[-1])
 
 
 def test_a_unigram_vocabulary_measures_no_words_twice():
-    design = Design.from_vocabulary(reference_paper.make_vocabulary([3, 2, 1]))
+    [design] = designs(reference_paper.make_vocabulary([3, 2, 1]))
     assert design.ngrams.shape.size == 3
-    assert design.coordinates(CLIPPING_PLANS["counts"]).shape.size == 4  # and the total
+    assert design.coordinates(CLIPPING_PLANS["counts"]).shape.size == 5
 
 
 def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
@@ -332,17 +359,18 @@ def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     size = MAX_CLIPPED_WORDS + 50
     ngrams = pa.array([f"w{i} x" for i in range(size)], pa.large_string())
     vocabulary = Vocabulary(ngrams, np.arange(size, 0, -1) + 10, 2, Tokenizer())
-    design = Design.from_vocabulary(vocabulary)
+    [design] = designs(vocabulary)
     asked = design.clipped_words(CLIPPING_PLANS["lost words and counts"])
     assert asked.shape.size == MAX_CLIPPED_WORDS + 1 == design.clipped_word_index.size + 1
-    rates = design.parts[-1].per_word(design.parts[-1].prior)
+    rates = design.public.per_word(design.public.prior)
     assert (
         rates[design.clipped_word_index].min() >= np.delete(rates, design.clipped_word_index).max()
     )
-    assert (asked.words[:, -1] == MAX_CLIPPED_WORDS).all()
+    assert (asked.words[-1] == -1).all()  # what is not listed
+    assert (asked.words[:-1, -1] == MAX_CLIPPED_WORDS).all()
     left_out = ~np.isin(vocabulary.word_ids[0], design.clipped_word_index)
     assert left_out.any()
-    assert ((asked.words[:, :-1] == -1) == left_out).all()
+    assert ((asked.words[:-1, :-1] == -1) == left_out).all()
 
 
 def test_clip_norms_follow_what_users_write():
@@ -351,7 +379,7 @@ def test_clip_norms_follow_what_users_write():
     def chosen(matrix, epsilon=1.0):
         return record_measurement(
             Posterior(), reference_paper.make_user_counts(matrix), vocabulary, Budget(epsilon, 1e-6)
-        )[2]
+        )[2]["by_order"]["2"]
 
     usual, heavy_user_norm = chosen(light)["clip_norm_used"], chosen(30 * light)["clip_norm_used"]
     assert usual < heavy_user_norm
@@ -364,6 +392,7 @@ def test_the_card_says_how_noisy_a_number_of_users_is():
     """In users: a user adds their units to one bar."""
     counts = reference_paper.make_user_counts(np.ones((3, 500), np.int64))
     details = record_measurement(Posterior(), counts, bigrams(500), Budget(1.0, 1e-6))[2]
+    details = order_details(details)
     assert details["users_noise"] == pytest.approx(
         details["amount_multiplier"] * UNITS / USER_UNITS
     )
@@ -447,7 +476,7 @@ def test_unigrams_are_measured_once_and_not_again_as_words():
         pa.array(["a", "b", "c"], pa.large_string()), np.array([9, 5, 1]), 1, Tokenizer()
     )
     counts = reference_paper.make_user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
-    assert Design.from_vocabulary(vocabulary).ngrams.words.shape == (3, 0)
+    assert designs(vocabulary)[0].ngrams.words.shape == (3, 0)
     made = Posterior(4.0).release(counts, vocabulary, Budget(50.0, 1e-6), seed=1)
     assert made.probabilities.sum() == pytest.approx(1)
 

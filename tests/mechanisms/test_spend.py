@@ -107,7 +107,8 @@ def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(
         )
     assert asked
     if choice and mechanism == Posterior():
-        assert len(asked) == (3 if choice.clipped_mass_share else 2)
+        queries = 3 if choice.clipped_mass_share else 2
+        assert len(asked) == queries * len(public.by_order)
     inverse_variance, pure_epsilon, total_variation = cost(asked, mechanism, public)
     spend = mechanism.spend(public, budget)
     assert inverse_variance <= Fraction(spend.inverse_variance)

@@ -16,7 +16,7 @@ def bigrams(size, words=40):
 
 
 def expected(assumed, multiplier=5.0, public=None, seed=1):
-    return simulate([public or bigrams(600)], assumed, multiplier=multiplier, seed=seed)
+    return simulate(public or bigrams(600), assumed, multiplier=multiplier, seed=seed)
 
 
 def test_more_users_and_less_noise_help():
@@ -49,14 +49,12 @@ def test_heavy_writers_are_clipped():
     assert uneven.clip_norm > 0
 
 
-def test_several_orders_and_unigrams():
+def test_unigrams():
     level = np.full(50, 0.02)
     unigrams = PublicNgrams(
         level, 500 * level, np.arange(50, dtype=np.int32)[:, None], 50, level[None]
     )
-    both = simulate([unigrams, bigrams(300)], Assumptions(1e5, 5.0), multiplier=5.0, seed=1)
-    assert both.kl < both.public_kl
-    alone = simulate([unigrams], Assumptions(1e5, 5.0), multiplier=5.0, seed=1)
+    alone = simulate(unigrams, Assumptions(1e5, 5.0), multiplier=5.0, seed=1)
     assert alone.kl < alone.public_kl
 
 

@@ -123,12 +123,19 @@ def test_the_file_that_was_cut_off_is_named(two, name):
             for value in (7, [1], {"1": "x"}, {"1": [1]}, {"1": -1}, {"1": 1e308})
         ),
         *(
-            ("details.norm_edges", value)
+            ("details.by_order.3.norm_edges", value)
             for value in (7, "ab", [1.0], ["a", "b", "c"], [1.0, 2.0, float("inf")])
         ),
-        *(("details.noisy_users_by_norm", value) for value in (7, [1.0], ["a"] * 4, None)),
-        *((f"details.{name}", "1") for name in ("clip_norm_used", "amount_multiplier")),
-        *(("details.users_noise", value) for value in ("1", -1.0, None)),
+        *(
+            ("details.by_order.3.noisy_users_by_norm", value)
+            for value in (7, [1.0], ["a"] * 4, None)
+        ),
+        *(
+            (f"details.by_order.3.{name}", "1")
+            for name in ("clip_norm_used", "amount_multiplier", "noise_multiplier")
+        ),
+        *(("details.by_order", value) for value in (7, [1], {"0": {}}, {"3": []}, {"3": {}})),
+        *(("details.by_order.3.users_noise", value) for value in ("1", -1.0, None)),
         *(
             ("details.source_weights", value)
             for value in (1, [1], {"0": GOOD}, {"three": GOOD}, {"3": {}}, {"3": [1]})

@@ -27,7 +27,7 @@ def strings(*texts):
     return pa.array(texts, pa.large_string())
 
 
-def measurements(*, left=None, clipping=(0.25, 0.5, 0.2)):
+def measurements(*, left=None, clipping={2: (0.25, 0.5, 0.2)}):
     """Two pairs, their words, totals, and what was lost."""
     return Measurements.from_blocks(
         [
@@ -57,7 +57,7 @@ def release(measured):
 
 
 @pytest.mark.parametrize("left", [None, np.array([0.5, 1.0])])
-@pytest.mark.parametrize("clipping", [None, (0.1, 1 / 3, 0.2)])
+@pytest.mark.parametrize("clipping", [{}, {2: (0.1, 1 / 3, 0.2)}])
 def test_what_is_written_is_read_to_the_last_bit(left, clipping, tmp_path):
     made = measurements(left=left, clipping=clipping)
     release(made).save(tmp_path / "out")
@@ -138,10 +138,13 @@ DAMAGES = {
     ),
     "clipping is no JSON": lambda table: table.replace_schema_metadata({"bayesgram.clipping": "{"}),
     "clipping takes everything": lambda table: table.replace_schema_metadata(
-        {"bayesgram.clipping": "[1.0, 0.5, 0.2]"}
+        {"bayesgram.clipping": '{"2": [1.0, 0.5, 0.2]}'}
     ),
     "clipping is NaN": lambda table: table.replace_schema_metadata(
-        {"bayesgram.clipping": "[NaN, 0.5, 0.2]"}
+        {"bayesgram.clipping": '{"2": [NaN, 0.5, 0.2]}'}
+    ),
+    "clipping of an order of 0": lambda table: table.replace_schema_metadata(
+        {"bayesgram.clipping": '{"0": [0.25, 0.5, 0.2]}'}
     ),
     "clipping is gone": lambda table: table.replace_schema_metadata({}),
 }

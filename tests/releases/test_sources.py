@@ -160,7 +160,7 @@ def test_one_source_has_no_part_of_the_report():
 
 
 def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
-    assert norm_histogram_noise_std({"users_noise": 8.5}) == 8.5
+    assert norm_histogram_noise_std({"by_order": {"3": {"users_noise": 8.5}}}) == 8.5
     assert norm_histogram_noise_std({}) == 0.0
 
 
@@ -171,5 +171,6 @@ def test_bins_that_may_be_noise_alone_are_not_shown():
         ([27.0, 900.0, 300.0, 0.0], 3),
         ([26.0] * 4, 0),
     ):
-        details = {**card.details, "noisy_users_by_norm": users}
+        measured = {**card.details["by_order"]["3"], "noisy_users_by_norm": users}
+        details = {**card.details, "by_order": {"3": measured}}
         assert len(norm_histogram(details)) == seen

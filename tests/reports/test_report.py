@@ -178,9 +178,11 @@ def test_clipping_is_told_as_far_as_it_is_known(mechanism):
 
 def test_noise_that_hides_everything_is_said():
     release, _ = make_release()
+    ((order, measured),) = release.card.details["by_order"].items()
+    nobody = [0.0] * len(measured["noisy_users_by_norm"])
     hidden = {
         **release.card.details,
-        "noisy_users_by_norm": [0.0] * len(release.card.details["noisy_users_by_norm"]),
+        "by_order": {order: {**measured, "noisy_users_by_norm": nobody}},
     }
     told = ReleaseView("out", replace(release, card=replace(release.card, details=hidden))).clipping
     assert told.sentence.startswith("Noise hides how much users write")

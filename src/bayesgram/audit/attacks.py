@@ -45,11 +45,12 @@ from bayesgram.audit.likelihood_ratio import (
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, check_int
 from bayesgram.inference.design import ClippingPlan
+from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.io import read_records
 from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, normalise_counts
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.posterior import OrderDesign, Posterior
 from bayesgram.paper.algorithm_1 import Paper, classical_sigma
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
@@ -57,6 +58,7 @@ from bayesgram.privacy.constants import UNITS
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.clipping import clip, clipped_sum
 from bayesgram.private.counts import PrivateCounts, UserCounts, add_users, remove_user
+from bayesgram.private.order_counts import select_order
 from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary, public_distribution, softmax
 
@@ -253,15 +255,17 @@ def _noisy_counts_sampler(
     clip_norm: float,
 ) -> Sampler:
     """With a given clip norm, only the scale of the noise follows the budget."""
-    design = Design.from_vocabulary(vocabulary)
+    designs = [OrderDesign(PublicNgrams.of(part)) for _, part in vocabulary.by_order]
+    design = designs[-1]  # all orders are measured alike; the attack looks at the longest
     coordinates = design.coordinates(ClippingPlan.fixed(clip_norm))
-    total = clipped_sum(counts, coordinates, clip_norm=clip_norm)
+    order_counts = select_order(counts, [each.size for each in designs], len(designs) - 1)
+    total = clipped_sum(order_counts, coordinates, clip_norm=clip_norm)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
-        sigma = mechanism.calibrate(vocabulary, budget).multiplier_for_share(1.0)
+        sigma = mechanism.calibrate(vocabulary, budget).multiplier_for_share(1 / len(designs))
         noisy = noise.discrete_gaussian(total, scale=sigma * UNITS)
         return normalise_counts(
-            design.decode_counts(noisy, coordinates, sigma, clip_norm)[0][-1].counts
+            design.decode_counts(noisy, coordinates, sigma, clip_norm)[0].counts
         )
 
     return sample

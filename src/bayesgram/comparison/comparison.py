@@ -56,7 +56,7 @@ from bayesgram.io.atomic import write_file_atomically
 from bayesgram.io.formats import GET_A_COPY
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import SEEDED
-from bayesgram.releases.card_sections import norm_histogram
+from bayesgram.releases.card_sections import norm_histogram, order_details, order_name
 from bayesgram.releases.measurements import NGRAM, WORD, MeasurementBlock, Measurements
 from bayesgram.releases.provenance import unproved_sentence
 from bayesgram.releases.release import Release, VocabularyIdentity, check_vocabulary
@@ -442,15 +442,16 @@ def _is_same(one: Release, other: Release) -> bool:
 # --- Notes about the releases ---
 
 
-def _clip_norm(release: Release) -> float | None:
-    """Return the clip norm on the card; None if there is none, or not a single one."""
-    clip_norm = release.card.details.get("clip_norm_used", release.card.settings.get("clip_norm"))
+def _clip_norm(release: Release, order: int) -> float | None:
+    """Return the clip norm of an order on the card; None if there is none."""
+    measured = order_details(release.card.details, order)
+    clip_norm = measured.get("clip_norm_used", release.card.settings.get("clip_norm"))
     return float(clip_norm) if isinstance(clip_norm, int | float) else None
 
 
-def _clipped_user_share(release: Release) -> float | None:
+def _clipped_user_share(release: Release, order: int) -> float | None:
     """Return the noisy share of users that are clipped; None if there is no histogram of norms."""
-    bins = norm_histogram(release.card.details)
+    bins = norm_histogram(release.card.details, order)
     users = sum(max(norm_bin.users, 0.0) for norm_bin in bins)
     if not users:
         return None
@@ -458,15 +459,29 @@ def _clipped_user_share(release: Release) -> float | None:
 
 
 def _clipping_notes(releases: Sequence[Release], names: Sequence[str]) -> list[str]:
-    """Say how counts are clipped, in one sentence, and what follows if clip norms differ."""
+    """Say how counts are clipped, in a sentence for each order, and what differing norms mean."""
+    orders = sorted({int(order) for release in releases for order in set(release.orders.tolist())})
+    by_order = [_order_clipping_notes(releases, names, order) for order in orders]
+    if len(orders) == 1 or all(notes == by_order[0] for notes in by_order):
+        return by_order[0]
+    return [
+        f"{order_name(order).capitalize()}: {note[0].lower()}{note[1:]}"
+        for order, notes in zip(orders, by_order, strict=True)
+        for note in notes
+    ]
+
+
+def _order_clipping_notes(
+    releases: Sequence[Release], names: Sequence[str], order: int
+) -> list[str]:
     parts = []
     known = []
     for name, release in zip(names, releases, strict=True):
-        clip_norm = _clip_norm(release)
+        clip_norm = _clip_norm(release, order)
         if clip_norm is None:
             continue
         known.append(clip_norm)
-        share = _clipped_user_share(release)
+        share = _clipped_user_share(release, order)
         above = "" if share is None else f" (about {share:.0%} of users write more)"
         parts.append(f"{clip_norm:.3g} in {name}{above}")
     if not known:
@@ -523,31 +538,32 @@ class _Matched:
     def ngrams(self) -> pa.LargeStringArray:
         return self.release.ngrams.take(pa.array(self.rows))
 
-    @cached_property
-    def noise_multiplier(self) -> float:
+    def noise_multiplier(self, order: int) -> float:
+        """Return σ of the counts of an order."""
+        details = self.release.card.details
         try:
-            return float(self.release.card.details["noise_multiplier"])
+            return float((order_details(details, order) or details)["noise_multiplier"])
         except (KeyError, TypeError, ValueError) as error:
             raise BayesgramError(
                 f"a card does not say how its noise was made: it is damaged. {GET_A_COPY}"
             ) from error
 
-    @cached_property
-    def dispersion(self) -> float | None:
-        """The dispersion d of n-grams by the histogram of norms; None where there is none.
+    def dispersion(self, order: int) -> float | None:
+        """Return the dispersion d of n-grams by the histogram of norms; None where there is none.
 
         By segment, norms are of all segments together, so that they do not tell that of one.
         """
         card = self.release.card
-        details = card.details
-        clip_norm = _clip_norm(self.release)
+        details = order_details(card.details, order)
+        clip_norm = _clip_norm(self.release, order)
         if card.segment is not None or clip_norm is None or not details.get("norm_edges"):
             return None
-        is_ngram = self.measurements.kind_mask(NGRAM)
+        _, counts, noise_std = self.measurements.ngrams(order)
+        noise_multiplier = self.noise_multiplier(order)
         return histogram_dispersion(
-            self.measurements.counts[is_ngram],
-            self.measurements.noise_std[is_ngram] / self.noise_multiplier,
-            noise_multiplier=self.noise_multiplier,
+            counts,
+            noise_std / noise_multiplier,
+            noise_multiplier=noise_multiplier,
             norm_edges=np.array(details["norm_edges"], float),
             users=np.array(details["noisy_users_by_norm"], float),
             users_std=float(details["users_noise"]),
@@ -574,7 +590,7 @@ class _Matched:
             else:
                 total, total_std = total - float(counts[is_other].sum()), rest_std
         return self._release_counts(
-            counts[rows], noise_std[rows], (total, total_std), self.dispersion
+            order, counts[rows], noise_std[rows], (total, total_std), self.dispersion(order)
         )
 
     def word_counts(self, order: int, texts: pa.LargeStringArray) -> ReleaseCounts:
@@ -585,14 +601,14 @@ class _Matched:
         rows = _find(texts, block.texts)
         total, total_std = self.measurements.total(order)
         totals = (order * total, order * total_std)
-        dispersion = None
-        if self.dispersion is not None:
+        dispersion = self.dispersion(order)
+        if dispersion is not None:
             _, ngram_counts, noise_std = self.measurements.ngrams(order)
-            max_user_count = noise_std / self.noise_multiplier
-            dispersion = WORD_DISPERSION * mean_dispersion(
-                self.dispersion, ngram_counts, max_user_count
-            )
-        return self._release_counts(block.counts[rows], block.noise_std[rows], totals, dispersion)
+            max_user_count = noise_std / self.noise_multiplier(order)
+            dispersion = WORD_DISPERSION * mean_dispersion(dispersion, ngram_counts, max_user_count)
+        return self._release_counts(
+            order, block.counts[rows], block.noise_std[rows], totals, dispersion
+        )
 
     @cached_property
     def words(self) -> MeasurementBlock | None:
@@ -600,6 +616,7 @@ class _Matched:
 
     def _release_counts(
         self,
+        order: int,
         counts: Floats,
         noise_std: Floats,
         total: tuple[float, float],
@@ -609,9 +626,9 @@ class _Matched:
             counts,
             noise_std,
             *total,
-            max_user_count=noise_std / self.noise_multiplier,
+            max_user_count=noise_std / self.noise_multiplier(order),
             dispersion=dispersion,
-            clip_norm=_clip_norm(self.release),
+            clip_norm=_clip_norm(self.release, order),
         )
 
 

@@ -40,6 +40,7 @@ from bayesgram.releases.measurements import (
     CLIPPED_WORD,
     NGRAM,
     TOTAL,
+    UNLISTED,
     WORD,
     MeasurementBlock,
     Measurements,
@@ -382,13 +383,12 @@ def kept(
     """
     triples = zip(measured, parts, [None] * len(parts) if joined is None else joined, strict=True)
     blocks = [block for noisy, part, both in triples for block in _blocks(noisy, part, both)]
-    clipping = measured[-1].clipping
-    return Measurements.from_blocks(
-        blocks,
-        None
-        if clipping is UNKNOWN
-        else (clipping.lost, clipping.unevenness, clipping.bias_rel_std),
-    )
+    clipping = {
+        part.order: (noisy.clipping.lost, noisy.clipping.unevenness, noisy.clipping.bias_rel_std)
+        for noisy, part in zip(measured, parts, strict=True)
+        if noisy.clipping is not UNKNOWN
+    }
+    return Measurements.from_blocks(blocks, clipping)
 
 
 def _blocks(
@@ -405,6 +405,10 @@ def _blocks(
     if both is not None:
         total = replace(total, carried=(np.array([both.total]), np.array([both.total_noise])))
     found.append(total)
+    if noisy.unlisted is not None:
+        found.append(
+            MeasurementBlock.from_total(UNLISTED, part.order, noisy.unlisted, noisy.unlisted_noise)
+        )
     if noisy.word_counts is not None and noisy.word_noise is not None:
         words = MeasurementBlock(WORD, part.order, part.tokens, noisy.word_counts, noisy.word_noise)
         if both is not None and both.word_counts is not None and both.word_noise is not None:
@@ -434,12 +438,23 @@ def measured_again(kept: Measurements, part: Vocabulary) -> NoisyCounts:
         raise ValueError("no n-gram of this order was measured")
     at = places(part.ngrams, ngrams.texts)
     left = None if ngrams.unclipped_share is None else ngrams.unclipped_share[at]
-    clipping = UNKNOWN if kept.clipping is None else Clipping(*kept.clipping)
+    values = kept.clipping.get(part.order)
+    clipping = UNKNOWN if values is None else Clipping(*values)
     others = np.setdiff1d(np.arange(ngrams.counts.size), at)
     total = _total(kept, ngrams, at, others, part.order)
     found = NoisyCounts(
         ngrams.counts[at], ngrams.noise_std[at], *total, clipping=clipping, left=left
     )
+    unlisted = kept.block(UNLISTED, part.order)
+    if unlisted is not None:
+        # What the vocabulary lacks of the measured n-grams is unlisted, too.
+        found = replace(
+            found,
+            unlisted=float(unlisted.counts[0] + ngrams.counts[others].sum()),
+            unlisted_noise=float(
+                np.hypot(unlisted.noise_std[0], np.linalg.norm(ngrams.noise_std[others]))
+            ),
+        )
     words = _joined(kept, WORD, part.order)
     if words is not None:
         counts, noise = _word_counts(words, ngrams, others, part)

@@ -1,4 +1,4 @@
-"""Noisy counts as they leave the door, with everything inference may know about them."""
+"""Noisy counts of one order, and the public n-grams that they are about: the input of inference."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,25 +12,36 @@ from bayesgram.public.vocabulary import Vocabulary, public_distribution, source_
 
 @dataclass(frozen=True, eq=False)
 class ClippedMass:
-    """What clipping took away, by words: y ~ N(λ, noise²) for the words that were asked about."""
+    """The text that clipping removes, by words: y ~ N(λ, noise²) for the words asked about.
 
-    which: Integers  # numbers of these words
+    Attributes:
+        which: The numbers of these words.
+        counts: Their noisy counts.
+        noise: Standard deviations.
+        total: The noisy number of n-grams that were removed.
+        total_noise: Its standard deviation.
+    """
+
+    which: Integers
     counts: Floats
     noise: Floats
-    total: float  # of the n-grams that were lost
+    total: float
     total_noise: float
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """What clipping does to all people together, as far as noisy amounts tell."""
+    """What clipping does to all people together, as far as the noisy histogram tells.
 
-    lost: float = 0.5  # the part of what they write that it takes away
-    unevenness: float = (
-        0.5  # variance of the part that it leaves of an n-gram, over the square of its mean
-    )
-    # Relative standard deviation by which clipping moves the share of an n-gram, because people who
-    # write much write differently.
+    Attributes:
+        lost: The share of all text that it removes.
+        unevenness: U, the variance of the share that it keeps of an n-gram, over its squared mean.
+        bias_rel_std: Relative standard deviation by which clipping moves the share of an n-gram,
+            because people who write much write differently.
+    """
+
+    lost: float = 0.5
+    unevenness: float = 0.5
     bias_rel_std: float = 0.15
 
 
@@ -39,17 +50,34 @@ UNKNOWN = Clipping()
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
-    """y ~ N(λ, noise²) for every n-gram, for their total and, where they were measured, for the words."""
+    """Noisy counts of one order: y ~ N(λ, noise²) for every n-gram, word and total.
+
+    Attributes:
+        counts: Of the n-grams.
+        noise: Their standard deviations.
+        total: Σ λ, a coordinate of its own: Σ y would have the noise of all n-grams.
+        total_noise: Its standard deviation.
+        word_counts: How often each word occurs in the n-grams, where it was measured.
+        word_noise: Their standard deviations.
+        lost: The text that clipping removes, where it was measured.
+        clipping: What clipping does; an assumption where it was not measured.
+        left: The share of each n-gram that clipping keeps, by its rarity.
+        unlisted: How many n-grams of this order people write that the vocabulary does not list;
+            None where the counts do not tell.
+        unlisted_noise: Its standard deviation.
+    """
 
     counts: Floats
-    noise: Floats  # standard deviation of each count
-    total: float  # Σ λ, measured as a coordinate of its own: Σ y has the noise of all n-grams
+    noise: Floats
+    total: float
     total_noise: float
-    word_counts: Floats | None = None  # how often each word occurs in the n-grams
+    word_counts: Floats | None = None
     word_noise: Floats | None = None
     lost: ClippedMass | None = None
-    clipping: Clipping = UNKNOWN  # where it was not measured, something is assumed
-    left: Floats | None = None  # the part of each n-gram that clipping leaves, by its rarity
+    clipping: Clipping = UNKNOWN
+    left: Floats | None = None
+    unlisted: float | None = None
+    unlisted_noise: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
 """`posterior` by country or language: all segments in one vector, one clip, one budget.
 
-The queries are those of `posterior`, with coordinates for segments × n-grams, for all people's
-n-grams, for words, and for totals of each segment and of all. A user's vector, whatever segments
-they are in, is clipped to Λ as one, so that adding or removing a user moves the sum by at most B
-(docs/promise.md). After the noise, the measurements of earlier releases of the same segments are
+The queries are those of `posterior`, order by order, with coordinates for segments × n-grams, for
+all people's n-grams, for words, and for totals of each segment and of all. A user's vector, whatever
+segments they are in, is clipped to Λ as one, so that adding or removing a user moves the sum by at
+most B (docs/promise.md). After the noise, the measurements of earlier releases of the same segments are
 combined with the new ones (`inference.chaining`); then `inference.hierarchy` infers all segments.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bayesgram.arrays import Floats, Integers
+from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.cores import parallel_map
 from bayesgram.inference.chaining import join, kept
 from bayesgram.inference.design import ClippingPlan
@@ -32,7 +32,7 @@ from bayesgram.mechanisms.base import (
     require_budget,
     reserve_nothing,
 )
-from bayesgram.mechanisms.posterior import Design, Posterior, describe_outcome
+from bayesgram.mechanisms.posterior import OrderDesign, Posterior, describe_outcome
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise
@@ -111,9 +111,12 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         randomness: Randomness,
     ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
         """Return noisy counts by order, of all people and each segment, and card details."""
-        design = SegmentedDesign.by_segment(vocabulary, len(self.segments))
+        designs = [
+            SegmentedDesign(PublicNgrams.of(part), len(self.segments))
+            for _, part in vocabulary.by_order
+        ]
         noise = self.calibrate(vocabulary, require_budget(budget, self.name))
-        return self.posterior.run_queries(counts.flat, design, noise, randomness)
+        return self.posterior.run_queries(counts.flat, designs, noise, randomness)
 
     def draw(
         self,
@@ -200,27 +203,18 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentedDesign(Design):
-    """What is measured by segment: n-grams and totals of each segment, and a design of all people.
+class SegmentedDesign(OrderDesign):
+    """What is measured of one order by segment: n-grams and totals of each segment and of all.
 
-    All of it is public. The coordinates are segments × n-grams; then those of a design without
-    segments, for all people together; then the total of each segment and order.
+    All of it is public. The columns of the counts are segments × n-grams, and then the unlisted
+    n-grams of each segment. The coordinates are these columns; the n-grams, words and total of all
+    people together; and the total of each segment.
 
     Attributes:
         segment_count: The number of segments.
     """
 
     segment_count: int
-
-    @classmethod
-    def by_segment(cls, vocabulary: Vocabulary, segment_count: int) -> "SegmentedDesign":
-        """Return the design for a vocabulary and so many segments."""
-        return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order], segment_count)
-
-    @cached_property
-    def everyone(self) -> Design:
-        """What is measured of all people."""
-        return Design(self.parts)
 
     @property
     def noise_inflation(self) -> float:
@@ -233,37 +227,64 @@ class SegmentedDesign(Design):
     @cached_property
     def ngrams(self) -> Coordinates:
         """The coordinates of n-grams and words, by which the histogram computes a user's norm."""
-        return self._with_segments(self.everyone.ngrams, np.zeros(0))
+        of_all = super().ngrams
+        listed = self.segment_count * self.size
+        shape = self._with_segment_ngrams(of_all.shape, unlisted=0)
+        return Coordinates(shape, self._word_rows([of_all.words + np.int32(listed)], listed))
 
     def coordinates(self, plan: ClippingPlan) -> Coordinates:
         """Return all coordinates; a segment's total has the weight of all people's."""
-        of_all = self.everyone.coordinates(plan)
-        return self._with_segments(of_all, of_all.shape[-len(self.parts) :])
+        of_all = super().coordinates(plan)
+        columns = self.segment_count * (self.size + 1)
+        shape_of_all = np.delete(of_all.shape, self.size)
+        shape = self._with_segment_ngrams(
+            shape_of_all, self.segment_count, float(of_all.shape[self.size])
+        )
+        totals = np.full(self.segment_count, of_all.shape[-1])
+        # All people have no coordinate for unlisted n-grams: they are added up over segments.
+        words = of_all.words[: self.size] + np.int32(columns - 1)
+        segment_totals = np.arange(self.segment_count, dtype=np.int32) + np.int32(shape.size)
+        by_segment = np.repeat(segment_totals, self.size)[:, None]
+        return Coordinates(
+            np.concatenate([shape, totals]), self._word_rows([words, by_segment], columns)
+        )
 
-    def _with_segments(self, of_all: Coordinates, totals: Floats) -> Coordinates:
-        """Return the coordinates of all people between those of each segment."""
-        first = self.segment_count * self.size
-        ngram_shape = of_all.shape[: self.size]
-        shape = [
-            np.tile(ngram_shape / np.sqrt(SEGMENT_SHARE), self.segment_count),
-            ngram_shape / np.sqrt(1 - SEGMENT_SHARE),
-            of_all.shape[self.size :],
-            np.tile(totals, self.segment_count),
+    def _with_segment_ngrams(
+        self, shape: Floats, unlisted: int, unlisted_shape: float = 1.0
+    ) -> Floats:
+        """Return the shape of the columns of all segments, and then that of all people."""
+        ngram_shape = shape[: self.size]
+        return np.concatenate(
+            [
+                np.tile(ngram_shape / np.sqrt(SEGMENT_SHARE), self.segment_count),
+                np.full(unlisted, unlisted_shape),
+                ngram_shape / np.sqrt(1 - SEGMENT_SHARE),
+                shape[self.size :],
+            ]
+        )
+
+    def _word_rows(self, parts: Sequence[Ids], columns: int) -> Ids:
+        """Return the coordinates that each column adds to beside its own.
+
+        Args:
+            parts: Coordinates of words and totals, for each n-gram or for each n-gram of each
+                segment.
+            columns: How many columns there are; those after the n-grams add to nothing else.
+        """
+        listed = self.segment_count * self.size
+        ngrams_of_all = np.arange(columns, columns + self.size, dtype=np.int32)[:, None]
+        wide = [
+            part if len(part) == listed else np.tile(part, (self.segment_count, 1))
+            for part in (ngrams_of_all, *parts)
         ]
-        columns = 1 + of_all.words.shape[1]
-        words = np.empty((self.segment_count, self.size, columns + (totals.size > 0)), np.int32)
-        words[:, :, 0] = np.arange(first, first + self.size)
-        words[:, :, 1:columns] = np.where(of_all.words < 0, -1, of_all.words + first)
-        if totals.size:
-            orders = np.repeat(np.arange(totals.size), [public.prior.size for public in self.parts])
-            segment_totals = first + of_all.shape.size + totals.size * np.arange(self.segment_count)
-            words[:, :, columns] = segment_totals[:, None] + orders
-        return Coordinates(np.concatenate(shape), words.reshape(first, -1))
+        rows = np.full((columns, sum(part.shape[1] for part in wide)), -1, np.int32)
+        rows[:listed] = np.column_stack(wide)
+        return rows
 
     @cached_property
     def histogram(self) -> HistogramSpec:
         """The bins of the norm histogram, whichever segment users write in."""
-        of_all = self.everyone.histogram
+        of_all = super().histogram
         return replace(
             of_all,
             sources=np.tile(of_all.sources, self.segment_count),
@@ -272,35 +293,43 @@ class SegmentedDesign(Design):
 
     def clipped_words(self, plan: ClippingPlan) -> ClippedWordsSpec:
         """Return the question about the text that clipping removes, of all people together."""
-        of_all = self.everyone.clipped_words(plan)
-        return replace(of_all, words=np.tile(of_all.words, (self.segment_count, 1)))
+        of_all = super().clipped_words(plan)
+        ngram_words = np.tile(of_all.words[: self.size], (self.segment_count, 1))
+        unlisted_words = np.full((self.segment_count, ngram_words.shape[1]), -1, np.int32)
+        return replace(of_all, words=np.concatenate([ngram_words, unlisted_words]))
 
     def decode_counts(
         self, noisy: Integers, coordinates: Coordinates, multiplier: float, clip_norm: float
-    ) -> list[list[NoisyCounts]]:
-        """Return noisy counts by order, of all people and then of each segment."""
-        orders = len(self.parts)
-        first = self.segment_count * self.size
-        last = noisy.size - self.segment_count * orders
-        of_all = Coordinates(coordinates.shape[first:last], coordinates.words[:0])
-        groups = self.everyone.decode_counts(noisy[first:last], of_all, multiplier, clip_norm)
-
-        def counts(part: slice) -> Floats:
-            return noisy[part] * (clip_norm * coordinates.shape[part] / UNITS)
-
-        def noise_std(part: slice) -> Floats:
-            return coordinates.shape[part] * clip_norm * multiplier
-
-        edges = np.cumsum([public.prior.size for public in self.parts])[:-1]
+    ) -> list[NoisyCounts]:
+        """Return noisy counts of all people and then of each segment."""
+        counts = noisy * (clip_norm * coordinates.shape / UNITS)
+        noise_std = coordinates.shape * clip_norm * multiplier
+        listed = self.segment_count * self.size
+        columns = listed + self.segment_count
+        total_place = counts.size - self.segment_count - 1
+        words = slice(columns + self.size, total_place)
+        everyone = NoisyCounts(
+            counts[columns : columns + self.size],
+            noise_std[columns : columns + self.size],
+            float(counts[total_place]),
+            float(noise_std[total_place]),
+            unlisted=float(counts[listed:columns].sum()),
+            unlisted_noise=float(np.linalg.norm(noise_std[listed:columns])),
+        )
+        if self.order > 1:
+            everyone = replace(everyone, word_counts=counts[words], word_noise=noise_std[words])
+        groups = [everyone]
         for segment in range(self.segment_count):
             ngrams = slice(segment * self.size, (segment + 1) * self.size)
-            totals = slice(last + segment * orders, last + (segment + 1) * orders)
-            by_order = zip(
-                np.split(counts(ngrams), edges),
-                np.split(noise_std(ngrams), edges),
-                counts(totals).tolist(),
-                noise_std(totals).tolist(),
-                strict=True,
+            total = total_place + 1 + segment
+            groups.append(
+                NoisyCounts(
+                    counts[ngrams],
+                    noise_std[ngrams],
+                    float(counts[total]),
+                    float(noise_std[total]),
+                    unlisted=float(counts[listed + segment]),
+                    unlisted_noise=float(noise_std[listed + segment]),
+                )
             )
-            groups.append([NoisyCounts(*values) for values in by_order])
         return groups

@@ -1,10 +1,11 @@
 """The posterior mechanism, the default: noisy counts, corrected by public text.
 
-It asks at most three queries about private counts (`norm_histogram_query`, `clipped_mass_query`,
-`counts_query`), each a value of one type, `Query`. `Posterior.run_queries` is a loop over them that
-reads like the proof in docs/promise.md: an exact integer sum that one user moves by at most B,
-discrete Gaussian noise, and a decoding that reads nothing but noisy answers and public text.
-Everything after the queries is post-processing, in `inference`.
+Of the n-grams of each order it asks at most three queries about private counts
+(`norm_histogram_query`, `clipped_mass_query`, `counts_query`), each a value of one type, `Query`.
+Every order has a clip norm of its own and the same share of the budget. `Posterior.run_queries` is
+a loop over orders and queries that reads like the proof in docs/promise.md: an exact integer sum
+that one user moves by at most B, discrete Gaussian noise, and a decoding that reads nothing but
+noisy answers and public text. Everything after the queries is post-processing, in `inference`.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,17 +21,17 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, UsageError
 from bayesgram.inference.chaining import join, kept
 from bayesgram.inference.design import (
+    UNLISTED_RATIO,
     ClippingPlan,
     FirstWords,
     NormHistogram,
     TypicalUser,
+    assign_first_word_groups,
     choose_clipping,
     clipped_words,
     coordinate_count,
-    first_word_groups,
-    largest_amounts,
-    shapes,
-    typical,
+    max_amounts,
+    order_shapes,
 )
 from bayesgram.inference.mixing import dominant_source, likely_weights
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
@@ -60,8 +61,10 @@ from bayesgram.private.clipping import (
 )
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
+from bayesgram.private.order_counts import select_order
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import DRIFT_DETAIL
+from bayesgram.releases.card_sections import BY_ORDER_DETAIL
 from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
@@ -136,15 +139,8 @@ class Posterior(CountsMechanism):
 
     def calibrate(self, vocabulary: Vocabulary, budget: Budget, segments: int = 0) -> GaussianNoise:
         """Return the noise of all queries together, for every coordinate that could be asked."""
-        longest = vocabulary.by_order[-1][1]
-        coordinates = coordinate_count(
-            ngrams=len(vocabulary),
-            orders=len(vocabulary.by_order),
-            longest_order=longest.order,
-            words=longest.word_ids[1],
-            sources=len(vocabulary.source_names),
-            segments=segments,
-        )
+        parts = [PublicNgrams.of(part) for _, part in vocabulary.by_order]
+        coordinates = coordinate_count(parts, segments)
         return calibrate_gaussian(budget, coordinates=coordinates, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
@@ -160,15 +156,18 @@ class Posterior(CountsMechanism):
     ) -> tuple[list[NoisyCounts], dict[str, Any]]:
         """Ask private counts, and return noisy counts of every order and details for the card."""
         noise = self.calibrate(vocabulary, require_budget(budget, self.name))
-        (noisy,), details = self.run_queries(
-            counts, Design.from_vocabulary(vocabulary), noise, randomness
-        )
+        designs = [OrderDesign(PublicNgrams.of(part)) for _, part in vocabulary.by_order]
+        (noisy,), details = self.run_queries(counts, designs, noise, randomness)
         return noisy, details
 
     def run_queries(
-        self, counts: PrivateCounts, design: "Design", noise: GaussianNoise, randomness: Randomness
+        self,
+        counts: PrivateCounts,
+        designs: "Sequence[OrderDesign]",
+        noise: GaussianNoise,
+        randomness: Randomness,
     ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
-        """Ask the queries of a design in one budget.
+        """Ask the queries of all orders in one budget, which they share evenly.
 
         Formal guarantee: the shares of the queries that are asked add up to at most 1, and one user
         moves the exact sum of each by at most B in L2. So together they cost no more than one
@@ -176,25 +175,35 @@ class Posterior(CountsMechanism):
 
         Args:
             counts: Private counts.
-            design: What is measured. Public.
+            designs: What is measured of each order. Public.
             noise: The noise of the whole budget.
             randomness: Where noise comes from.
 
         Returns:
-            Noisy counts by order, of all people and then of each segment if the design has any;
+            Noisy counts by order, of all people and then of each segment if the designs have any;
             and details for the card.
         """
         plan = None if self.clip_norm is None else ClippingPlan.fixed(self.clip_norm)
-        state = QueryState(design, noise, plan)
-        for next_query in (norm_histogram_query, clipped_mass_query, counts_query):
-            query = next_query(state)
-            if query is None:  # not worth its share, by what is known so far
-                continue
-            multiplier = noise.multiplier_for_share(query.share)
-            exact = query.exact_sum(counts)  # one user moves it by at most B in L2
-            noisy = randomness.noise.discrete_gaussian(exact, scale=multiplier * UNITS)
-            state = query.decode(noisy, multiplier)  # reads nothing private
-        return state.groups, state.details
+        states = []
+        for index, design in enumerate(designs):
+            order_counts = select_order(counts, [each.size for each in designs], index)
+            state = QueryState(design, noise, plan, share_left=1 / len(designs))
+            for next_query in (norm_histogram_query, clipped_mass_query, counts_query):
+                query = next_query(state)
+                if query is None:  # not worth its share, by what is known so far
+                    continue
+                multiplier = noise.multiplier_for_share(query.share)
+                exact = query.exact_sum(order_counts)  # one user moves it by at most B in L2
+                noisy = randomness.noise.discrete_gaussian(exact, scale=multiplier * UNITS)
+                state = query.decode(noisy, multiplier)  # reads nothing private
+            states.append(state)
+        groups = [
+            list(by_order) for by_order in zip(*(state.groups for state in states), strict=True)
+        ]
+        if not counts.unlisted_size:
+            groups = [[replace(part, unlisted=None) for part in group] for group in groups]
+        details = {str(state.design.order): state.details for state in states}
+        return groups, {"epsilon_slack": noise.slack, BY_ORDER_DETAIL: details}
 
     def estimate(
         self,
@@ -247,30 +256,30 @@ def describe_outcome(
 
 @dataclass(frozen=True, eq=False)
 class QueryState:
-    """What is known so far: public text, and noisy answers to earlier queries. Nothing private.
+    """What is known of an order so far: public text, and noisy answers. Nothing private.
 
     Attributes:
         design: What is measured; the histogram may have updated its mixture of public sources.
         noise: The noise of the whole budget.
         plan: How counts are clipped; None until the histogram has chosen it.
-        share_left: Share of the budget (of 1/σ²) that is left.
+        share_left: Share of the budget (of 1/σ²) that is left for this order.
         clipped_mass: The noisy answer about the text that clipping removes, where it was asked.
-        groups: Noisy counts by order, of all people and then of each segment.
-        details: What the card says.
+        groups: Noisy counts, of all people and then of each segment.
+        details: What the card says of this order.
     """
 
-    design: "Design"
+    design: "OrderDesign"
     noise: GaussianNoise
     plan: ClippingPlan | None
-    share_left: float = 1.0
+    share_left: float
     clipped_mass: ClippedMass | None = None
-    groups: list[list[NoisyCounts]] = field(default_factory=list)
+    groups: list[NoisyCounts] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """One question about private counts.
+    """One question about private counts of one order.
 
     Attributes:
         share: Its share of the budget (of 1/σ²).
@@ -292,17 +301,18 @@ def norm_histogram_query(state: QueryState) -> Query | None:
     design = state.design
     if state.plan is not None:
         return None
+    share = HISTOGRAM_SHARE * state.share_left
 
     def decode(noisy: Integers, multiplier: float) -> QueryState:
         users, totals, sources, first_words = design.histogram.split(noisy.astype(np.float64))
         noise_std = multiplier * UNITS / USER_UNITS
         histogram = NormHistogram.from_noisy(users, totals, design.histogram.largest, noise_std)
-        weights = likely_weights(sources, multiplier * UNITS / SOURCE_UNITS, design.parts[-1])
+        weights = likely_weights(sources, multiplier * UNITS / SOURCE_UNITS, design.public)
         updated = design if weights is None else design.with_source_weights(weights)
         plan = choose_clipping(
             histogram,
-            updated.parts[-1],
-            state.noise.multiplier * updated.noise_inflation,
+            updated.public,
+            state.noise.multiplier_for_share(state.share_left) * updated.noise_inflation,
             FirstWords(first_words, multiplier * UNITS / FIRST_WORD_UNITS, design.histogram.groups),
         )
         details = {
@@ -315,12 +325,12 @@ def norm_histogram_query(state: QueryState) -> Query | None:
             state,
             design=updated,
             plan=plan,
-            share_left=state.share_left - HISTOGRAM_SHARE,
+            share_left=state.share_left - share,
             details={**state.details, **details},
         )
 
     return Query(
-        share=HISTOGRAM_SHARE,
+        share=share,
         exact_sum=lambda counts: norm_histogram_sum(counts, design.ngrams, design.histogram),
         decode=decode,
     )
@@ -332,6 +342,8 @@ def clipped_mass_query(state: QueryState) -> Query | None:
     plan = _require_plan(state)
     if not plan.clipped_mass_share:
         return None
+    # The plan's share is of what the order had before the histogram.
+    share = plan.clipped_mass_share * state.share_left / (1 - HISTOGRAM_SHARE)
     coordinates = design.coordinates(plan)
     spec = design.clipped_words(plan)
 
@@ -345,12 +357,16 @@ def clipped_mass_query(state: QueryState) -> Query | None:
             float(removed[-1]),
             float(noise_std[-1]),
         )
+        details = {"lost_multiplier": multiplier, "lost_norm": plan.clipped_mass_norm}
         return replace(
-            state, clipped_mass=clipped_mass, share_left=state.share_left - plan.clipped_mass_share
+            state,
+            clipped_mass=clipped_mass,
+            share_left=state.share_left - share,
+            details={**state.details, **details},
         )
 
     return Query(
-        share=plan.clipped_mass_share,
+        share=share,
         exact_sum=lambda counts: clipped_mass_sum(
             counts, coordinates, spec, clip_norm=plan.clip_norm
         ),
@@ -359,7 +375,7 @@ def clipped_mass_query(state: QueryState) -> Query | None:
 
 
 def counts_query(state: QueryState) -> Query:
-    """Ask for the counts of n-grams, words and totals, with all that is left of the budget."""
+    """Ask for the counts of n-grams, words and totals, with all that is left for the order."""
     design = state.design
     plan = _require_plan(state)
     coordinates = design.coordinates(plan)
@@ -368,15 +384,11 @@ def counts_query(state: QueryState) -> Query:
         details = {
             "clip_norm_used": plan.clip_norm,
             "noise_multiplier": multiplier,
-            "epsilon_slack": state.noise.slack,
             **state.details,
         }
-        if state.clipped_mass is not None:
-            details["lost_multiplier"] = state.noise.multiplier_for_share(plan.clipped_mass_share)
-            details["lost_norm"] = plan.clipped_mass_norm
         groups = design.decode_counts(noisy, coordinates, multiplier, plan.clip_norm)
-        groups[0][-1] = replace(groups[0][-1], lost=state.clipped_mass)
-        described = [plan.described(group, design.scales) for group in groups]
+        groups[0] = replace(groups[0], lost=state.clipped_mass)
+        described = [plan.annotate(group, design.ngram_shape) for group in groups]
         return replace(state, groups=described, details=details, share_left=0.0)
 
     return Query(
@@ -396,140 +408,133 @@ def _require_plan(state: QueryState) -> ClippingPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
-    """What is measured: n-grams of every order, words of the longest, and the total of each order.
+class OrderDesign:
+    """What is measured of one order: n-grams, their words, and totals. All of it is public.
 
-    All of it is public.
+    The columns of the counts are the n-grams, and one more for all n-grams of this order that the
+    vocabulary does not list. The coordinates are these columns, the words (for order 1 there are
+    none: unigrams are words), and the total of the listed n-grams.
 
     Attributes:
-        parts: Public n-grams by order, the longest last.
+        public: Public n-grams of the order.
     """
 
-    parts: list[PublicNgrams]
+    public: PublicNgrams
 
-    @classmethod
-    def from_vocabulary(cls, vocabulary: Vocabulary) -> "Design":
-        """Return the design for a vocabulary."""
-        return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order])
-
-    def with_source_weights(self, weights: Floats) -> "Design":
+    def with_source_weights(self, weights: Floats) -> "OrderDesign":
         """Return the same design with other weights of the public sources."""
-        return replace(self, parts=[part.mixed(weights) for part in self.parts])
+        return replace(self, public=self.public.mixed(weights))
+
+    @property
+    def order(self) -> int:
+        """The number of words of an n-gram."""
+        return int(self.public.words.shape[1])
 
     @property
     def noise_inflation(self) -> float:
         """The noise of all people's n-grams, over that of a design without segments."""
         return 1.0
 
-    @cached_property
-    def scales(self) -> list[Floats]:
-        """The shape of every order, and that of the words of the longest."""
-        return shapes(self.parts)
+    @property
+    def ngram_shape(self) -> Floats:
+        """The shape of the n-grams."""
+        return self._shapes[0]
 
     @cached_property
-    def size(self) -> int:
-        """The number of n-grams."""
-        return sum(public.prior.size for public in self.parts)
+    def _shapes(self) -> tuple[Floats, Floats]:
+        return order_shapes(self.public)
 
     @property
-    def longest_start(self) -> int:
-        """The index of the first n-gram of the longest order."""
-        return self.size - self.parts[-1].prior.size
+    def size(self) -> int:
+        """The number of n-grams."""
+        return int(self.public.prior.size)
 
     @cached_property
-    def words(self) -> Ids:
-        """The coordinate of each word of each n-gram of the longest order; −1 for other orders.
-
-        There are none if the longest order is 1: unigrams are words already.
-        """
-        longest = self.parts[-1].words
-        if longest.shape[1] == 1:
+    def _word_columns(self) -> Ids:
+        """Each word of each n-gram, by its number; V × 0 where there are no words."""
+        if self.order == 1:
             return np.zeros((self.size, 0), np.int32)
-        words = np.full((self.size, longest.shape[1]), -1, np.int32)
-        words[self.longest_start :] = longest + self.size
-        return words
+        return np.ascontiguousarray(self.public.words, np.int32)
 
     @cached_property
     def ngrams(self) -> Coordinates:
         """The coordinates of n-grams and words, by which the histogram computes a user's norm."""
-        return Coordinates(np.concatenate(self.scales), self.words)
+        return Coordinates(np.concatenate(self._shapes), self._word_columns + np.int32(self.size))
 
     @cached_property
     def histogram(self) -> HistogramSpec:
-        """The bins of the norm histogram: only n-grams of the longest order count as text."""
-        longest = self.parts[-1]
-        source_count = len(longest.sources)
-        sources = np.full(self.size, -1, np.int32)
-        sources[self.longest_start :] = dominant_source(longest)
-        first_words = np.full(self.size, -1, np.int32)
-        first_words[self.longest_start :] = first_word_groups(longest)
+        """The bins of the norm histogram."""
+        source_count = len(self.public.sources)
         return HistogramSpec(
             edges=NORM_EDGES,
-            largest=largest_amounts(typical(self.parts[-1:], self.scales[-2:-1])),
-            sources=sources,
+            largest=max_amounts(self.public, self.ngram_shape),
+            sources=dominant_source(self.public),
             source_count=source_count if source_count > 1 else 0,
             groups=NORM_GROUPS,
-            first_words=first_words,
+            first_words=assign_first_word_groups(self.public),
             first_word_count=FIRST_WORD_GROUPS,
         )
 
     def coordinates(self, plan: ClippingPlan) -> Coordinates:
-        """Return the coordinates of n-grams, words, and the totals of the orders."""
-        typical_users = [
-            TypicalUser.of([public.prior], [scale])
-            for public, scale in zip(self.parts, self.scales, strict=False)
-        ]
-        shape = np.concatenate([*self.scales, plan.total_shapes(typical_users)])
-        sizes = [public.prior.size for public in self.parts]
-        totals_start = shape.size - len(sizes)
-        totals = np.repeat(np.arange(len(sizes), dtype=np.int32) + totals_start, sizes)
-        words = np.ascontiguousarray(np.column_stack([self.words, totals]), np.int32)
+        """Return the coordinates: n-grams, unlisted n-grams, words, and the total."""
+        ngram_shape, word_shape = self._shapes
+        total_shape = plan.total_shape(TypicalUser.from_rates([self.public.prior], [ngram_shape]))
+        shape = np.concatenate(
+            [ngram_shape, [UNLISTED_RATIO * total_shape], word_shape, [total_shape]]
+        )
+        words = np.full((self.size + 1, self._word_columns.shape[1] + 1), -1, np.int32)
+        words[: self.size, :-1] = self._word_columns + np.int32(self.size + 1)
+        words[: self.size, -1] = shape.size - 1
         return Coordinates(shape, words)
 
     @cached_property
     def clipped_word_index(self) -> Integers:
         """The words that are asked about in the text that clipping removes."""
-        return clipped_words(self.parts[-1])[0]
+        return clipped_words(self.public)[0]
 
     def clipped_words(self, plan: ClippingPlan) -> ClippedWordsSpec:
         """Return what is asked about the text that clipping removes: words, then the total."""
-        longest = self.parts[-1]
-        word_index, shape = clipped_words(longest)
-        typical_user = TypicalUser.of([longest.per_word(longest.prior)[word_index]], [shape])
+        public = self.public
+        word_index, shape = clipped_words(public)
+        user = TypicalUser.from_rates([public.per_word(public.prior)[word_index]], [shape])
         norm = plan.clipped_mass_norm
-        total_shape = ClippingPlan(norm, norm).total_shape(typical_user)
-        places = np.full(longest.word_total, -1, np.int32)
+        total_shape = ClippingPlan(norm, norm).total_shape(user)
+        places = np.full(public.word_total, -1, np.int32)
         places[word_index] = np.arange(word_index.size)
-        words = np.full((self.size, longest.words.shape[1] + 1), -1, np.int32)
-        total_column = np.full(len(longest.words), word_index.size)
-        words[self.longest_start :] = np.column_stack([places[longest.words], total_column])
+        words = np.full((self.size + 1, self.order + 1), -1, np.int32)
+        words[: self.size, :-1] = places[public.words]
+        words[: self.size, -1] = word_index.size
         return ClippedWordsSpec(np.append(shape, total_shape), words, norm)
 
     def decode_counts(
         self, noisy: Integers, coordinates: Coordinates, multiplier: float, clip_norm: float
-    ) -> list[list[NoisyCounts]]:
-        """Return Y = Z̃·Λ·s/B by order; the longest order has words, too.
-
-        The noise of Y has the standard deviation s·Λ·σ.
+    ) -> list[NoisyCounts]:
+        """Return Y = Z̃·Λ·s/B, whose noise has the standard deviation s·Λ·σ.
 
         Args:
             noisy: Z̃, the noisy integers.
             coordinates: What they are of; s is their shape.
             multiplier: σ.
             clip_norm: Λ.
+
+        Returns:
+            Noisy counts of all people, and then of each segment.
         """
-        sizes = [public.prior.size for public in self.parts]
-        edges = np.cumsum([*sizes, self.scales[-1].size])
-        counts = np.split(noisy * (clip_norm * coordinates.shape / UNITS), edges)
-        noise_std = np.split(coordinates.shape * clip_norm * multiplier, edges)
-        word_counts, order_totals = counts[-2:]
-        word_noise_std, total_noise_std = noise_std[-2:]
-        by_order = [
-            NoisyCounts(counts[order], noise_std[order], float(total), float(total_std))
-            for order, (total, total_std) in enumerate(
-                zip(order_totals, total_noise_std, strict=True)
+        counts = noisy * (clip_norm * coordinates.shape / UNITS)
+        noise_std = coordinates.shape * clip_norm * multiplier
+        size = self.size
+        decoded = NoisyCounts(
+            counts[:size],
+            noise_std[:size],
+            float(counts[-1]),
+            float(noise_std[-1]),
+            unlisted=float(counts[size]),
+            unlisted_noise=float(noise_std[size]),
+        )
+        if self.order > 1:
+            decoded = replace(
+                decoded,
+                word_counts=counts[size + 1 : -1],
+                word_noise=noise_std[size + 1 : -1],
             )
-        ]
-        if word_counts.size:
-            by_order[-1] = replace(by_order[-1], word_counts=word_counts, word_noise=word_noise_std)
-        return [by_order]
+        return [decoded]

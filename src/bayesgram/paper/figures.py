@@ -47,6 +47,7 @@ from bayesgram.paper.line_charts import (
     side_by_side,
 )
 from bayesgram.privacy.budget import Budget
+from bayesgram.releases.card_sections import order_details
 
 KL_TITLE = "KL(p || θ), log scale; lower is better"
 
@@ -504,7 +505,7 @@ def _posterior_clip_norm(run: ExperimentRun, data: ExperimentData) -> float:
     randomness = Randomness.from_seed(run.seeds[0])
     budget = Budget(TUNED_AT_EPSILON, run.delta)
     _, details = Posterior().measure(data.counts, data.vocabulary, budget, randomness)
-    return float(details["clip_norm_used"])
+    return float(order_details(details)["clip_norm_used"])
 
 
 def _attack_rows(

@@ -56,6 +56,7 @@ from bayesgram.private.clipping import ClippedCounts, clip, user_keys
 from bayesgram.private.counts import UserCounts
 from bayesgram.private.counts_io import load_user_counts
 from bayesgram.public.vocabulary import Vocabulary, centred_log, public_distribution, softmax
+from bayesgram.releases.card_sections import order_details
 from bayesgram.synthetic.crowd import Crowd
 
 # --- Time and memory ---
@@ -623,7 +624,7 @@ class MechanismBench:
             epsilon=epsilon,
             delta=self.delta,
             seed=seed,
-            clip_norm=outcome.details["clip_norm_used"],
+            clip_norm=order_details(outcome.details)["clip_norm_used"],
         )
 
 

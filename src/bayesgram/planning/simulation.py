@@ -30,12 +30,11 @@ from bayesgram.inference.design import (
     NormHistogram,
     TypicalUser,
     choose_clipping,
-    clipping_cost,
+    clipping_kl,
     coordinate_count,
-    distortion_of,
-    largest_amounts,
-    shapes,
-    typical,
+    estimate_distortion,
+    max_amounts,
+    order_shapes,
 )
 from bayesgram.inference.model import infer
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
@@ -142,55 +141,52 @@ class SimulatedRelease:
 
 
 def simulate(
-    parts: Sequence[PublicNgrams], assumptions: Assumptions, *, multiplier: float, seed: int
+    public: PublicNgrams, assumptions: Assumptions, *, multiplier: float, seed: int
 ) -> SimulatedRelease:
     """Simulate one release about invented people.
 
     Args:
-        parts: The public n-grams of every order, the longest last.
+        public: The public n-grams of one order.
         assumptions: How many people there are, and what they write.
-        multiplier: σ over the sensitivity, as all of the budget would have it.
+        multiplier: σ over the sensitivity, as the budget of this order would have it.
         seed: Decides what people write and the noise.
     """
-    public = parts[-1]
-    scales = shapes(parts)
+    ngram_shape, word_shape = order_shapes(public)
     rng = np.random.default_rng(seed)  # a plan hides nobody: there is nobody in it
     private = simulate_private_distribution(public, assumptions.difference, rng=rng)
     ngrams_per_user = _ngrams_by_user_group(assumptions)
     # Only users who write anything are in the data, and they write at least one n-gram.
-    norms = _typical_private_user(parts, private, scales).norm(np.maximum(ngrams_per_user, 1))
-    histogram = _norm_histogram(parts, scales, norms, ngrams_per_user, assumptions.users)
-    clipping = _choose_clipping(parts, scales, histogram, multiplier, rng)
-    sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - clipping.clipped_mass_share)
-    unclipped = ngrams_per_user * np.minimum(1, clipping.clip_norm / norms)
+    user = TypicalUser.from_rates([private, public.per_word(private)], [ngram_shape, word_shape])
+    norms = user.norm(np.maximum(ngrams_per_user, 1))
+    max_ngrams = max_amounts(public, ngram_shape)
+    histogram = _norm_histogram(norms, ngrams_per_user, max_ngrams, assumptions.users)
+    plan = _choose_clipping(public, histogram, max_ngrams, multiplier, rng)
+    sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - plan.clipped_mass_share)
+    unclipped = ngrams_per_user * np.minimum(1, plan.clip_norm / norms)
     unclipped_share = float(unclipped.mean()) / assumptions.ngrams_a_user
     expected_count = assumptions.users * assumptions.ngrams_a_user
     written = rng.poisson(expected_count * private).astype(np.float64)
     written[0] += written.sum() == 0  # where nobody writes, there is no distribution to compare
-    total_shape = clipping.total_shape(TypicalUser.of([public.prior], scales[-2:-1]))
+    total_shape = plan.total_shape(TypicalUser.from_rates([public.prior], [ngram_shape]))
     noisy_counts = _add_noise(
         written * unclipped_share,
         public,
-        [*scales[-2:], total_shape],
-        clipping.clip_norm * sigma,
+        [ngram_shape, word_shape, total_shape],
+        plan.clip_norm * sigma,
         rng,
     )
-    if clipping.norm_histogram is not None:
-        noisy_counts = replace(
-            noisy_counts, clipping=clipping.norm_histogram.clipping(clipping.clip_norm)
-        )
-    answer = infer(noisy_counts, public)
+    answer = infer(plan.annotate(noisy_counts, ngram_shape), public)
     noise_kl = _kl(written, answer.theta)
     public_kl = _kl(written, public.prior)
     # Clipping distorts only what the release learnt beyond public text.
     learnt_share = max(1 - noise_kl / max(public_kl, 1e-9), 0.0)
-    distortion_kl = clipping_cost(distortion_of(histogram, public), clipping, noise_kl)
+    distortion_kl = clipping_kl(estimate_distortion(histogram, public), plan, noise_kl)
     return SimulatedRelease(
         kl=noise_kl + learnt_share * distortion_kl,
         public_kl=public_kl,
         known_share=accuracy_share(KNOWN_FACTOR, answer.theta, answer.deviation).mass_share,
-        clip_norm=clipping.clip_norm,
-        clipped_share=float((norms > clipping.clip_norm).mean()),
+        clip_norm=plan.clip_norm,
+        clipped_share=float((norms > plan.clip_norm).mean()),
         model=answer.model,
     )
 
@@ -230,62 +226,43 @@ def _ngrams_by_user_group(assumptions: Assumptions) -> Floats:
     return ngrams_per_user
 
 
-def _typical_private_user(
-    parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Floats]
-) -> TypicalUser:
-    """Return a user who writes the longest n-grams privately, and shorter ones as in public."""
-    rates = [*(public.prior for public in parts[:-1]), private, parts[-1].per_word(private)]
-    return TypicalUser.of(rates, scales)
-
-
 def _norm_histogram(
-    parts: Sequence[PublicNgrams],
-    scales: Sequence[Floats],
-    norms: Floats,
-    ngrams_per_user: Floats,
-    users: float,
+    norms: Floats, ngrams_per_user: Floats, max_ngrams: Floats, users: float
 ) -> NormHistogram:
-    """Return users and n-grams by norm, as the mechanism would count them without noise."""
-    max_ngrams_per_user = _max_ngrams_per_user(parts, scales)
+    """Return users and n-grams by norm, as the mechanism would count them without noise.
+
+    Args:
+        norms: The norm of a user of each group.
+        ngrams_per_user: How many n-grams that user writes.
+        max_ngrams: The most that counts of a user, by bin.
+        users: How many users there are.
+    """
     bins = np.searchsorted(NORM_EDGES, norms, side="right")
     user_counts = np.zeros(NORMS.size)
     ngram_counts = np.zeros(NORMS.size)
     np.add.at(user_counts, bins, users / norms.size)
-    np.add.at(
-        ngram_counts,
-        bins,
-        np.minimum(ngrams_per_user, max_ngrams_per_user[bins]) * (users / norms.size),
-    )
+    counted = np.minimum(ngrams_per_user, max_ngrams[bins])
+    np.add.at(ngram_counts, bins, counted * (users / norms.size))
     return NormHistogram(user_counts, ngram_counts)
 
 
-def _max_ngrams_per_user(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Floats:
-    """Return the largest number of n-grams that counts of a user, by bin of the norm."""
-    return largest_amounts(typical(parts[-1:], scales[-2:-1]))
-
-
 def _choose_clipping(
-    parts: Sequence[PublicNgrams],
-    scales: Sequence[Floats],
+    public: PublicNgrams,
     histogram: NormHistogram,
+    max_ngrams: Floats,
     multiplier: float,
     rng: np.random.Generator,
 ) -> ClippingPlan:
     """Choose the clip norm and the rest from a noisy histogram, as the mechanism would.
 
-    First words are not simulated: how those who write a lot differ is left at what is usual.
+    First words are not simulated: how those who write a lot differ is left at its prior.
     """
-    max_ngrams_per_user = _max_ngrams_per_user(parts, scales)
     noise_std = multiplier / math.sqrt(HISTOGRAM_SHARE) * UNITS / USER_UNITS
     noisy_users = histogram.users + noise_std * rng.standard_normal(NORMS.size)
-    noisy_written = (
-        histogram.written / max_ngrams_per_user
-        + WRITTEN_NOISE_RATIO * noise_std * rng.standard_normal(NORMS.size)
-    )
-    noisy_histogram = NormHistogram.from_noisy(
-        noisy_users, noisy_written, max_ngrams_per_user, noise_std
-    )
-    return choose_clipping(noisy_histogram, parts[-1], multiplier)
+    written_noise = WRITTEN_NOISE_RATIO * noise_std * rng.standard_normal(NORMS.size)
+    noisy_written = histogram.written / max_ngrams + written_noise
+    noisy_histogram = NormHistogram.from_noisy(noisy_users, noisy_written, max_ngrams, noise_std)
+    return choose_clipping(noisy_histogram, public, multiplier)
 
 
 def _add_noise(
@@ -391,24 +368,17 @@ class Planner:
         if not 0 <= draw < MAX_DRAWS:
             raise UsageError.for_argument("draw", draw, f"give a number from 0 to {MAX_DRAWS - 1}.")
         noise = self.calibrate_noise(request.budget, request.size)
+        parts = self._public_ngrams(request.size)
         return simulate(
-            self._public_ngrams(request.size),
+            parts[-1],
             request.assumptions,
-            multiplier=noise.multiplier,
+            multiplier=noise.multiplier_for_share(1 / len(parts)),
             seed=_make_seed(request, draw),
         )
 
     def calibrate_noise(self, budget: Budget, size: int) -> GaussianNoise:
         """Return the noise that `posterior` adds to a release of this budget and size."""
-        parts = self._public_ngrams(size)
-        longest = parts[-1]
-        coordinates = coordinate_count(
-            ngrams=sum(part.prior.size for part in parts),
-            orders=len(parts),
-            longest_order=longest.words.shape[1],
-            words=longest.word_total,
-            sources=len(longest.sources),
-        )
+        coordinates = coordinate_count(self._public_ngrams(size))
         return calibrate_gaussian(budget, coordinates=coordinates, units=UNITS)
 
     @cached_property

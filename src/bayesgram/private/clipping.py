@@ -74,8 +74,8 @@ class Coordinates:
     Attributes:
         shape: s > 0 for every coordinate, n-grams first. The noise of a coordinate is proportional
             to it.
-        words: V × n, the coordinate of each word of each n-gram; −1 where it has none, V × 0 where
-            words are not measured at all.
+        words: Columns × n, the coordinates that each column of the counts adds to beside its own,
+            such as those of its words; −1 for none, columns × 0 where nothing else is measured.
     """
 
     shape: Floats
@@ -107,8 +107,23 @@ def clipped_sum(counts: PrivateCounts, coordinates: Coordinates, *, clip_norm: f
         _clipped_sum_of_rows, coordinates=coordinates, clip_norm=check_clip_norm(clip_norm)
     )
     return counts.cached_sum(
-        ("sum", clip_norm, *coordinates.cache_key), lambda: counts.aggregate(measure)
+        ("sum", clip_norm, *coordinates.cache_key),
+        lambda: _aggregate_columns(counts, len(coordinates.words), measure),
     )
+
+
+def _aggregate_columns(
+    counts: PrivateCounts, columns: int, measure: Callable[[UserRows], Integers]
+) -> Integers:
+    """Measure all columns of the counts, or their listed n-grams alone, as coordinates have them.
+
+    Kernels trust that every column has a coordinate.
+    """
+    if columns >= counts.vocabulary_size + counts.unlisted_size:
+        return counts.aggregate_all(measure)
+    if columns == counts.vocabulary_size:
+        return counts.aggregate(measure)
+    raise AssertionError("the coordinates are of another vocabulary than the counts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +176,7 @@ def clipped_mass_sum(
     )
     return counts.cached_sum(
         ("lost", clip_norm, *spec.cache_key, *coordinates.cache_key),
-        lambda: counts.aggregate(measure),
+        lambda: _aggregate_columns(counts, len(coordinates.words), measure),
     )
 
 

@@ -99,6 +99,12 @@ class PrivateCounts(AggregateCounts):
     """What mechanisms take: counts as people wrote them, not yet bounded."""
 
     vocabulary_fingerprint: str | None  # None for counts made elsewhere that don't name one
+    unlisted_size: int = 0
+
+    def aggregate_all(
+        self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
+    ) -> Array:
+        return self.aggregate(measure, merge)
 
     def cached_sum(self, name: tuple[object, ...], compute: Callable[[], Integers]) -> Integers:  # noqa: ARG002
         """Return a sum over these users.

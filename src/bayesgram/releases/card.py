@@ -15,9 +15,11 @@ from bayesgram.notebook import html
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person, promise
 from bayesgram.releases.card_sections import (
+    BY_ORDER_DETAIL,
     SOURCE_WEIGHTS_DETAIL,
     Grade,
     Weakness,
+    clip_norms_text,
     find_weaknesses,
     format_number,
     sources_sentence,
@@ -46,7 +48,6 @@ MAX_LIST_LENGTH = 10  # of settings and details that a person is shown; card.jso
 # Details that say something without the source code, and what a person calls them.
 SHOWN_DETAILS = {
     "model": "model",
-    "clip_norm_used": "clip norm",
     "slope": "slope",
     "rho": "ρ",
     "threshold": "threshold",
@@ -359,6 +360,9 @@ class Card:
                 if detail in self.details
             }
         )
+        clip_norms = clip_norms_text(self.details)
+        if clip_norms:
+            details = ", ".join(filter(None, [details, f"clip norm = {clip_norms}"]))
         lines = [
             ("Mechanism", f"{self.mechanism} ({settings})" if settings else self.mechanism),
             ("Details", details),
@@ -471,7 +475,7 @@ def check_card_values(values: Mapping[str, Any]) -> None:
     details = values["details"]
     _require("details", isinstance(details, dict))
     _require("expected counts", _has_totals(details))
-    _require("norms", _has_norms(details))
+    _require("orders", _has_measured_orders(details))
     _require("segments", _has_segment_changes(details))
     _require("sources", _has_source_weights(details))
 
@@ -588,6 +592,20 @@ def _has_totals(details: dict[str, Any]) -> bool:
     return isinstance(totals, dict) and all(_is_number(total, 0) for total in totals.values())
 
 
+def _has_measured_orders(details: dict[str, Any]) -> bool:
+    """Return whether the clip norm, noise and histogram of each order are some, where known."""
+    by_order = details.get(BY_ORDER_DETAIL, {})
+    if not isinstance(by_order, dict) or not all(order in _ORDERS for order in by_order):
+        return False
+    return all(
+        isinstance(measured, dict)
+        and _is_number(measured.get("clip_norm_used"), 0)
+        and _is_number(measured.get("noise_multiplier"), 0)
+        and _has_norms(measured)
+        for measured in by_order.values()
+    )
+
+
 def _has_norms(details: dict[str, Any]) -> bool:
     """Return whether the histogram of norms is one, where there is one."""
     edges = details.get("norm_edges", [])
@@ -601,11 +619,7 @@ def _has_norms(details: dict[str, Any]) -> bool:
         return False
     if not edges:
         return True
-    return (
-        "users_noise" in details
-        and _is_number(details.get("clip_norm_used"), 0)
-        and len(users) == len(edges) + 1
-    )
+    return "users_noise" in details and len(users) == len(edges) + 1
 
 
 def _has_source_weights(details: dict[str, Any]) -> bool:

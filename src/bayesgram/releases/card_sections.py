@@ -326,6 +326,56 @@ def join_words(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+# --- How each order was measured ---
+
+BY_ORDER_DETAIL = "by_order"  # the name of the detail: clip norm, noise and histogram by order
+
+
+def measured_orders(details: Mapping[str, Any]) -> list[int]:
+    """Return the orders that a card says how they were measured, ascending."""
+    return sorted(map(int, details.get(BY_ORDER_DETAIL, {})))
+
+
+def order_details(details: Mapping[str, Any], order: int | None = None) -> Mapping[str, Any]:
+    """Return how the n-grams of an order were measured, from the details of a card.
+
+    Args:
+        details: The details.
+        order: The order; None for the longest.
+
+    Returns:
+        The clip norm, the noise and the histogram of norms; nothing if the card does not say.
+    """
+    by_order: Mapping[str, Mapping[str, Any]] = details.get(BY_ORDER_DETAIL, {})
+    if not by_order:
+        return {}
+    return by_order.get(str(max(map(int, by_order)) if order is None else order), {})
+
+
+def clip_norms_text(details: Mapping[str, Any]) -> str:
+    """Return the clip norm, or those of several orders; "" if the card does not say.
+
+    >>> clip_norms_text({"by_order": {"1": {"clip_norm_used": 4.0}, "2": {"clip_norm_used": 2.83}}})
+    '4 (words), 2.83 (bigrams)'
+    """
+    orders = measured_orders(details)
+    norms = [f"{order_details(details, order)['clip_norm_used']:.3g}" for order in orders]
+    if len(norms) < 2:
+        return "".join(norms)
+    return ", ".join(
+        f"{norm} ({order_name(order)})" for norm, order in zip(norms, orders, strict=True)
+    )
+
+
+def order_name(order: int) -> str:
+    """Return what n-grams of an order are called.
+
+    >>> [order_name(order) for order in (1, 2, 3, 4)]
+    ['words', 'bigrams', 'trigrams', '4-grams']
+    """
+    return {1: "words", 2: "bigrams", 3: "trigrams"}.get(order, f"{order}-grams")
+
+
 # --- How much users write ---
 
 
@@ -339,23 +389,26 @@ class NormBin:
     clipped: bool  # whether users in it are clipped
 
 
-def norm_histogram_noise_std(details: Mapping[str, Any]) -> float:
+def norm_histogram_noise_std(details: Mapping[str, Any], order: int | None = None) -> float:
     """Return the standard deviation of the number of users in a bin; 0 if there is no histogram."""
-    return float(details.get("users_noise", 0.0))
+    return float(order_details(details, order).get("users_noise", 0.0))
 
 
-def norm_histogram(details: Mapping[str, Any]) -> list[NormBin]:
+def norm_histogram(details: Mapping[str, Any], order: int | None = None) -> list[NormBin]:
     """Return the bins from the first to the last with users in them, from the details of a card.
+
+    The norm is that of a user's n-grams of one order; by default the longest.
 
     A bin has users in it if their number is above three standard deviations of the noise. The
     histogram is empty if the clip norm was given and not chosen by a histogram.
     """
-    edges = details.get("norm_edges", [])
-    users = details.get("noisy_users_by_norm", [])
+    measured = order_details(details, order)
+    edges = measured.get("norm_edges", [])
+    users = measured.get("noisy_users_by_norm", [])
     if not edges:
         return []
-    clip_norm = details["clip_norm_used"]
-    noise = 3 * norm_histogram_noise_std(details)
+    clip_norm = measured["clip_norm_used"]
+    noise = 3 * norm_histogram_noise_std(details, order)
     bins = [
         NormBin(low, high, number, clipped=low >= clip_norm)
         for low, high, number in zip([0.0, *edges], [*edges, math.inf], users, strict=True)

@@ -18,7 +18,7 @@ This module does not infer anything.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,9 @@ WORD = "word"
 TOTAL = "total"
 CLIPPED_WORD = "lost word"  # of the text that clipping removes
 CLIPPED_TOTAL = "lost total"
-KINDS = (NGRAM, WORD, TOTAL, CLIPPED_WORD, CLIPPED_TOTAL)
+UNLISTED = "unlisted total"  # of the n-grams that the vocabulary does not list
+KINDS = (NGRAM, WORD, TOTAL, CLIPPED_WORD, CLIPPED_TOTAL, UNLISTED)
+SINGLE_KINDS = (TOTAL, CLIPPED_TOTAL, UNLISTED)  # at most one row for each order
 CARRIED_COLUMNS = ("carried_count", "carried_noise")
 CLIPPING_KEY = "bayesgram.clipping"  # of the file's metadata
 MAX_ORDER = 6
@@ -92,9 +94,9 @@ class Measurements:
         noise_std: The standard deviations of the noise.
         unclipped_share: The share that clipping leaves, 1 for rows that are no n-gram; None if it
             was not measured.
-        clipping: The share of all text that clipping removes, how unevenly, and by how much that
-            moves the share of an n-gram (relative standard deviation); None if it was not
-            measured.
+        clipping: By order: the share of all text that clipping removes, how unevenly, and by how
+            much that moves the share of an n-gram (relative standard deviation). Orders whose
+            clipping was not measured are left out.
         carried: Counts and standard deviations, combined with earlier releases; None if the
             release follows none.
     """
@@ -105,7 +107,7 @@ class Measurements:
     counts: Floats
     noise_std: Floats
     unclipped_share: Floats | None = None
-    clipping: tuple[float, float, float] | None = None
+    clipping: dict[int, tuple[float, float, float]] = field(default_factory=dict)
     carried: tuple[Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
@@ -114,7 +116,9 @@ class Measurements:
 
     @classmethod
     def from_blocks(
-        cls, blocks: Sequence[MeasurementBlock], clipping: tuple[float, float, float] | None = None
+        cls,
+        blocks: Sequence[MeasurementBlock],
+        clipping: dict[int, tuple[float, float, float]] | None = None,
     ) -> "Measurements":
         """Return the rows of all blocks, one after the other."""
         sizes = [block.counts.size for block in blocks]
@@ -144,7 +148,7 @@ class Measurements:
             np.concatenate([block.counts for block in blocks]),
             np.concatenate([block.noise_std for block in blocks]),
             unclipped_share,
-            clipping,
+            clipping or {},
             carried,
         )
 
@@ -240,7 +244,7 @@ class Measurements:
         )
         if kinds.null_count:
             raise ValueError("a kind that is not known")
-        clipping = json.loads((table.schema.metadata or {}).get(CLIPPING_KEY.encode(), b"null"))
+        clipping = json.loads((table.schema.metadata or {}).get(CLIPPING_KEY.encode(), b"{}"))
         has_shares = "left" in table.column_names
         is_carried = CARRIED_COLUMNS[0] in table.column_names
         carried_counts, carried_noise = CARRIED_COLUMNS
@@ -254,7 +258,7 @@ class Measurements:
             else None,
             orders=_read_orders(table),
             texts=_read_texts(table),
-            clipping=None if clipping is None else tuple(clipping),
+            clipping={int(order): tuple(values) for order, values in clipping.items()},
         )
 
     def kind_mask(self, kind: str) -> Bools:
@@ -285,12 +289,14 @@ class Measurements:
         share = self.unclipped_share
         if share is not None and not ((share > 0) & (share <= 1 + ROUNDING_TOLERANCE)).all():
             return False
-        return _is_clipping(self.clipping) and bool(self.ngram_orders) and self._totals_are_single()
+        return (
+            _are_clippings(self.clipping) and bool(self.ngram_orders) and self._totals_are_single()
+        )
 
     def _totals_are_single(self) -> bool:
         totals = [
             self._row_mask(kind, order)
-            for kind in (TOTAL, CLIPPED_TOTAL)
+            for kind in SINGLE_KINDS
             for order in range(1, MAX_ORDER + 1)
         ]
         return all(rows.sum() <= 1 for rows in totals)
@@ -304,9 +310,13 @@ def _are_noisy(counts: Floats, noise_std: Floats, size: int) -> bool:
     return bool(((np.abs(counts) < MAX_MAGNITUDE) & has_noise).all())
 
 
+def _are_clippings(clipping: dict[int, tuple[float, float, float]]) -> bool:
+    return all(
+        1 <= order <= MAX_ORDER and _is_clipping(values) for order, values in clipping.items()
+    )
+
+
 def _is_clipping(values: object) -> bool:
-    if values is None:
-        return True
     if not (
         isinstance(values, tuple)
         and len(values) == 3

@@ -20,11 +20,13 @@ from bayesgram.charts import DATA, LOWERED, format_percent, printable
 from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.releases.card import Card
 from bayesgram.releases.card_sections import (
+    BY_ORDER_DETAIL,
     SOURCE_WEIGHTS_DETAIL,
     SourceWeight,
     format_odds_factor,
     norm_histogram,
     norm_histogram_noise_std,
+    order_details,
     read_source_weights,
 )
 from bayesgram.releases.intervals import AccuracyShare, accuracy_shares, probability_interval
@@ -447,7 +449,7 @@ class ClippingView:
             return self._unknown_sentence
         users = sum(max(norm_bin.users, 0.0) for norm_bin in bins)
         clipped = sum(max(norm_bin.users, 0.0) for norm_bin in bins if norm_bin.clipped)
-        limit = self.card.details["clip_norm_used"]
+        limit = order_details(self.card.details)["clip_norm_used"]
         return (
             f"About {format_percent(clipped / users)} of the users who are seen here write more"
             f" than one user may add (norm Λ = {limit:.3g}); their counts are scaled down to it."
@@ -457,7 +459,7 @@ class ClippingView:
 
     @property
     def _unknown_sentence(self) -> str:
-        if "norm_edges" in self.card.details:
+        if "norm_edges" in order_details(self.card.details):
             return "Noise hides how much users write: there are too few of them for this ε."
         settings = self.card.settings
         bounds = [
@@ -492,7 +494,9 @@ def _format_settings(values: dict[str, Any]) -> dict[str, str]:
     return {
         name.replace("_", " "): format_setting(value)
         for name, value in values.items()
-        if not isinstance(value, list) and value is not None and name != SOURCE_WEIGHTS_DETAIL
+        if not isinstance(value, list)
+        and value is not None
+        and name not in {SOURCE_WEIGHTS_DETAIL, BY_ORDER_DETAIL}
     }
 
 
