@@ -1,10 +1,11 @@
 """`posterior` by country or language: all segments in one vector, one clip, one budget.
 
 The queries are those of `posterior`, order by order, with coordinates for segments × n-grams, for
-all people's n-grams, for words, and for totals of each segment and of all. A user's vector, whatever
-segments they are in, is clipped to Λ as one, so that adding or removing a user moves the sum by at
-most B (docs/promise.md). After the noise, the measurements of earlier releases of the same segments are
-combined with the new ones (`inference.chaining`); then `inference.hierarchy` infers all segments.
+all people's n-grams, for words, and for totals of each segment and of all. A user's vector,
+whatever segments they are in, is clipped to Λ as one, so that adding or removing a user moves the
+sum by at most B (docs/promise.md). After the noise, the measurements of earlier releases of the
+same segments are combined with the new ones (`inference.chaining`); then `inference.hierarchy`
+infers all segments.
 """
 
 from collections.abc import Callable, Sequence

@@ -245,6 +245,8 @@ class Measurements:
         if kinds.null_count:
             raise ValueError("a kind that is not known")
         clipping = json.loads((table.schema.metadata or {}).get(CLIPPING_KEY.encode(), b"{}"))
+        if not isinstance(clipping, dict):
+            raise TypeError("clipping: not by order")
         has_shares = "left" in table.column_names
         is_carried = CARRIED_COLUMNS[0] in table.column_names
         carried_counts, carried_noise = CARRIED_COLUMNS
