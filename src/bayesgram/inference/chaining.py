@@ -33,7 +33,7 @@ from bayesgram.inference.noisy_counts import (
     NoisyCounts,
     PublicNgrams,
 )
-from bayesgram.inference.pooling import SPREAD
+from bayesgram.inference.pooling import RESIDUAL_STD
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.measurements import (
     CLIPPED_TOTAL,
@@ -307,7 +307,7 @@ def _scale(measured: NoisyCounts, carried: PreviousMeasurements) -> tuple[float,
     By the n-grams, each of which may have moved, and where all are the same also by their total.
     """
     first = max(measured.total, 1.0) / carried.total
-    weights = 1 / (measured.noise**2 + (SPREAD * first * carried.expected) ** 2)
+    weights = 1 / (measured.noise**2 + (RESIDUAL_STD * first * carried.expected) ** 2)
     seen = float((weights * measured.counts * carried.expected).sum())
     size = float((weights * carried.expected**2).sum())
     if carried.whole:

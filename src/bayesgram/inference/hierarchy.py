@@ -20,7 +20,7 @@ from bayesgram.inference.mixing import Weights
 from bayesgram.inference.model import Inferred
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.pooling import word_vectors
+from bayesgram.inference.pooling import compute_word_vectors
 from bayesgram.public.vocabulary import Vocabulary
 
 Tell = Callable[[float], None]  # which share of the work is done
@@ -51,7 +51,7 @@ def infer_segments(
     """The posterior of all and of every segment, by order; `parts` are the n-grams of each."""
     summed = [with_sum(whole, [one[at] for one in segments]) for at, whole in enumerate(everyone)]
     publics = [PublicNgrams.of(part) for part in parts]
-    vectors = [word_vectors(public) for public in publics]
+    vectors = [compute_word_vectors(public) for public in publics]
     all_found = infer_orders(summed, parts, publics, vectors)
     priors = [prior_of(found, public) for found, public in zip(all_found, publics, strict=True)]
     done = count(1)

@@ -32,7 +32,7 @@ from bayesgram.inference.design import (
     shapes,
     typical,
 )
-from bayesgram.inference.mixing import dominant_source, likely_weights
+from bayesgram.inference.mixing import dominant_source, fit_rough_weights
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
@@ -297,7 +297,7 @@ def norm_histogram_query(state: QueryState) -> Query | None:
         users, totals, sources, first_words = design.histogram.split(noisy.astype(np.float64))
         noise_std = multiplier * UNITS / USER_UNITS
         histogram = NormHistogram.from_noisy(users, totals, design.histogram.largest, noise_std)
-        weights = likely_weights(sources, multiplier * UNITS / SOURCE_UNITS, design.parts[-1])
+        weights = fit_rough_weights(sources, multiplier * UNITS / SOURCE_UNITS, design.parts[-1])
         updated = design if weights is None else design.with_source_weights(weights)
         plan = choose_clipping(
             histogram,
