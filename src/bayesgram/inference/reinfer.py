@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats
-from bayesgram.inference.chaining import measured_again, places
+from bayesgram.inference.chaining import find_texts, restore_noisy_counts
 from bayesgram.inference.hierarchy import by_source, infer_segments
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
@@ -101,7 +101,7 @@ class _Asked:
 
     def measured(self, kept: Measurements) -> list[NoisyCounts]:
         """For inference."""
-        return [measured_again(kept, part) for part in self.parts]
+        return [restore_noisy_counts(kept, part) for part in self.parts]
 
     def release(
         self, given: PreviousRelease, found: list[Inferred], more: Mapping[str, Any] | None = None
@@ -140,7 +140,7 @@ def _taken(part: Vocabulary, rows: Bools) -> Vocabulary:
 
 
 def _are_measured(measured: Measurements, part: Vocabulary) -> Bools:
-    rows: Bools = places(part.ngrams, measured.ngrams(part.order)[0]) >= 0
+    rows: Bools = find_texts(part.ngrams, measured.ngrams(part.order)[0]) >= 0
     return rows
 
 
@@ -178,7 +178,7 @@ def _lifts(ngrams: pa.LargeStringArray, inferred: Inferred, teaching: Vocabulary
             size * public.words.shape[1]
         )
     tokens = pc.split_pattern(ngrams, " ").flatten()
-    lifted = np.append(of_words, 0.0)[places(tokens, teaching.tokens)]
+    lifted = np.append(of_words, 0.0)[find_texts(tokens, teaching.tokens)]
     total: Floats = lifted.reshape(len(ngrams), -1).sum(axis=1)
     return total
 

@@ -18,7 +18,7 @@ import numpy as np
 from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, UsageError
-from bayesgram.inference.chaining import join, kept
+from bayesgram.inference.chaining import combine_with_previous, make_measurements
 from bayesgram.inference.design import (
     ClippingPlan,
     FirstWords,
@@ -209,7 +209,7 @@ class Posterior(CountsMechanism):
         combined, drift = self._combine_with_previous(noisy, parts)
         outcome = describe_outcome(infer_orders(combined, parts), vocabulary, {**drift, **details})
         carried = None if self.previous is None else combined
-        return replace(outcome, measurements=kept(noisy, parts, carried))
+        return replace(outcome, measurements=make_measurements(noisy, parts, carried))
 
     def _combine_with_previous(
         self, noisy: list[NoisyCounts], parts: list[Vocabulary]
@@ -217,7 +217,7 @@ class Posterior(CountsMechanism):
         """Return noisy counts together with those of the previous release, and card details."""
         if self.previous is None:
             return noisy, {}
-        combined, drifts = join(noisy, parts, self.previous.release)
+        combined, drifts = combine_with_previous(noisy, parts, self.previous.release)
         return combined, {DRIFT_DETAIL: {order: asdict(drift) for order, drift in drifts.items()}}
 
 
