@@ -18,7 +18,7 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.cores import parallel_map
 from bayesgram.inference.chaining import combine_with_previous, make_measurements
 from bayesgram.inference.design import ClippingPlan
-from bayesgram.inference.hierarchy import JointPosterior, by_source, infer_segments
+from bayesgram.inference.hierarchy import JointPosterior, infer_segments, merge_source_weights
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.io.segments import ALL, Segments
 from bayesgram.mechanisms.base import (
@@ -189,10 +189,10 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         source_count = len(vocabulary.source_names)
         inferred = [
             joint.everyone,
-            *(by_source(posterior, source_count) for posterior in joint.segments),
+            *(merge_source_weights(posterior, source_count) for posterior in joint.segments),
         ]
         orders = [part.order for _, part in vocabulary.by_order]
-        shares = [{}, *joint.shares_told(orders)]
+        shares = [{}, *joint.describe_shares(orders)]
         return [
             describe_outcome(posterior, vocabulary, {**segment_details, **share})
             for posterior, segment_details, share in zip(inferred, details, shares, strict=True)
