@@ -184,7 +184,7 @@ class DriftPrior:
             return cls()
         return cls(drift_of_all.drift, SEGMENT_LOG_DRIFT_STD)
 
-    def log_density(self, drifts: Floats) -> Floats:
+    def compute_log_density(self, drifts: Floats) -> Floats:
         """Return the log-density of each drift, up to a constant."""
         z = np.log(drifts / self.typical_drift) / self.log_std
         log_density: Floats = -0.5 * z**2
@@ -232,19 +232,19 @@ class CountPairs:
         variance: Floats = self.noise_std**2 + chance_var
         return variance
 
-    def drifted_var(self, drift: float) -> Floats:
+    def compute_drifted_var(self, drift: float) -> Floats:
         """Return the variance p² + (λτ)² of the earlier count as an estimate of what is now."""
         variance: Floats = self.previous_std**2 + (self.expected * drift) ** 2
         return variance
 
-    def kept_share(self, drift: float) -> float:
+    def compute_kept_share(self, drift: float) -> float:
         """Return ρ = 1 − τ²/(2V); 0 if it is below `MIN_KEPT_SHARE`."""
         share = 1 - drift**2 / (2 * self.log_ratio_var)
         return share if share >= MIN_KEPT_SHARE else 0.0
 
     def predict_from_previous(self, drift: float) -> tuple[Floats, Floats]:
         """Return π + (m − π)/ρ, the earlier count as a measurement of now, and its precision."""
-        kept_share = self.kept_share(drift)
+        kept_share = self.compute_kept_share(drift)
         if not kept_share:
             return self.previous_counts, np.zeros_like(self.previous_counts)
         # Variance of log-frequencies that is new since the last release.
@@ -265,7 +265,7 @@ class CountPairs:
         standard error.
         """
         is_known = self.is_known
-        kept_share = self.kept_share(drift)
+        kept_share = self.compute_kept_share(drift)
         public_expected = self.public_expected[is_known]
         people_var = self.log_ratio_var * public_expected**2
         count_var = self.count_var[is_known]
@@ -292,13 +292,13 @@ class CountPairs:
             and float(product.sum()) > expected_product * square_sum / 2 - standard_error
         )
 
-    def log_likelihoods(self, drifts: Floats) -> Floats:
+    def compute_log_likelihoods(self, drifts: Floats) -> Floats:
         """Return the log-likelihood of y − m, drifts × n-grams; 0 where nothing was measured."""
         is_known = self.is_known
         likelihoods = np.zeros((drifts.size, self.counts.size))
         difference = self.counts[is_known] - self.previous_counts[is_known]
         for row, drift in zip(likelihoods, drifts, strict=True):
-            variance = self.count_var[is_known] + self.drifted_var(drift)[is_known]
+            variance = self.count_var[is_known] + self.compute_drifted_var(drift)[is_known]
             row[is_known] = -0.5 * (difference**2 / variance + np.log(variance))
         return likelihoods
 
@@ -490,11 +490,11 @@ def fit_drift(
     Returns:
         The most likely values, and given these the posterior of each n-gram.
     """
-    drifted = pairs.log_likelihoods(DRIFT_GRID)
-    changed = _log_mean_exp(pairs.log_likelihoods(CHANGE_GRID))
+    drifted = pairs.compute_log_likelihoods(DRIFT_GRID)
+    changed = _log_mean_exp(pairs.compute_log_likelihoods(CHANGE_GRID))
     group_scores = [_score_changed_shares(drifted[:, group], changed[group]) for group in groups]
     best_scores = sum(scores.max(axis=1) for scores in group_scores)
-    drift_index = int(np.argmax(best_scores + drift_prior.log_density(DRIFT_GRID)))
+    drift_index = int(np.argmax(best_scores + drift_prior.compute_log_density(DRIFT_GRID)))
     changed_shares = [
         float(CHANGED_SHARE_GRID[np.argmax(scores[drift_index])]) for scores in group_scores
     ]
@@ -503,7 +503,7 @@ def fit_drift(
     for group, changed_share in zip(groups, changed_shares, strict=True):
         prior[0, group] = 1 - changed_share
         prior[1:, group] = changed_share / CHANGE_GRID.size
-    log_posterior = np.log(prior) + pairs.log_likelihoods(drifts)
+    log_posterior = np.log(prior) + pairs.compute_log_likelihoods(drifts)
     posterior = np.exp(log_posterior - log_posterior.max(axis=0))
     probabilities = posterior / posterior.sum(axis=0)
     return DriftPosterior(drifts, probabilities, float(DRIFT_GRID[drift_index]), changed_shares)

@@ -95,7 +95,7 @@ def fit_weights(measured: NoisyCounts, public: PublicNgrams) -> Weights:
         return Weights(weights, np.full(source_count, PRIOR_WEIGHT_STD))
     total = measured.total
     for _ in range(MAX_ITERATIONS):
-        curvature, target = _normal_equations(measured, public, weights, total)
+        curvature, target = _make_normal_equations(measured, public, weights, total)
         next_weights = _minimise_on_simplex(curvature, target)
         max_change = float(np.abs(next_weights - weights).max())
         # Half a step, because the precisions depend on the weights.
@@ -103,11 +103,11 @@ def fit_weights(measured: NoisyCounts, public: PublicNgrams) -> Weights:
         total = _fit_total(measured, public, weights, total)
         if max_change < WEIGHT_TOLERANCE:
             break
-    curvature, _ = _normal_equations(measured, public, weights, total)
+    curvature, _ = _make_normal_equations(measured, public, weights, total)
     return Weights(weights, _compute_weight_std(curvature))
 
 
-def _normal_equations(
+def _make_normal_equations(
     measured: NoisyCounts, public: PublicNgrams, weights: Floats, total: float
 ) -> tuple[Floats, Floats]:
     """Return A and b of the weighted least squares ½ wᵀAw − bᵀw.

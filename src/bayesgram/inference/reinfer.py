@@ -129,7 +129,7 @@ class _MeasuredNgrams:
         cls, measurements: Measurements, vocabulary: Vocabulary
     ) -> "_MeasuredNgrams":
         """Find the measured n-grams of a vocabulary."""
-        masks = [_measured_mask(measurements, part) for _, part in vocabulary.by_order]
+        masks = [_find_measured(measurements, part) for _, part in vocabulary.by_order]
         parts = [
             _select_measured(part, mask)
             for mask, (_, part) in zip(masks, vocabulary.by_order, strict=True)
@@ -183,7 +183,7 @@ class _MeasuredNgrams:
         )
 
 
-def _measured_mask(measurements: Measurements, part: Vocabulary) -> Bools:
+def _find_measured(measurements: Measurements, part: Vocabulary) -> Bools:
     mask: Bools = find_texts(part.ngrams, measurements.ngrams(part.order)[0]) >= 0
     return mask
 

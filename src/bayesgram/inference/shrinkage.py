@@ -112,7 +112,7 @@ def _fit_weights(counts: Floats, noise_std: Floats, means: Floats, rows: Integer
     """Return the weights of the grid, fitted by EM to these n-grams."""
     likelihoods = np.empty((rows.size, LOG_RATIO_GRID.size), np.float32)
     _fill_likelihoods(counts, noise_std, means, rows, likelihoods)
-    weights = _start_weights()
+    weights = _make_start_weights()
     for _ in range(EM_ITERATIONS):
         evidence = likelihoods @ weights.astype(np.float32)
         weights = weights * (likelihoods.T @ (1 / evidence)) / rows.size
@@ -120,7 +120,7 @@ def _fit_weights(counts: Floats, noise_std: Floats, means: Floats, rows: Integer
     return weights
 
 
-def _start_weights() -> Floats:
+def _make_start_weights() -> Floats:
     weights: Floats = np.exp(-0.5 * (LOG_RATIO_GRID / START_STD) ** 2)
     return weights / float(weights.sum())
 
@@ -137,7 +137,7 @@ def _fit_weights_on_one_core(
     _fill_likelihoods(counts, noise_std, means, rows, likelihoods)
     by_block = likelihoods.reshape(-1, LANES, LOG_RATIO_GRID.size)
     blocks = np.ascontiguousarray(by_block.transpose(0, 2, 1))
-    weights = _start_weights()
+    weights = _make_start_weights()
     for _ in range(EM_ITERATIONS):
         ratio_sums = _sum_ratios(blocks, weights.astype(np.float32), rows.size)
         weights = weights * ratio_sums / rows.size
