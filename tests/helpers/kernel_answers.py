@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from bayesgram.audit.text_evaluation import evaluate_model
-from bayesgram.inference.shrinkage import posterior
+from bayesgram.inference.shrinkage import shrink_counts
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.paper.harness import ExperimentData
@@ -189,7 +189,9 @@ def public_model():
 
 def shrinkage():
     randomness = np.random.default_rng(2)
-    found = posterior(randomness.normal(20, 9, 30), np.full(30, 5.0), randomness.uniform(5, 60, 30))
+    found = shrink_counts(
+        randomness.normal(20, 9, 30), np.full(30, 5.0), randomness.uniform(5, 60, 30)
+    )
     return [rounded(each) for each in found]
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from bayesgram.inference.chaining import (
-    CHANGES,
-    LEAST_KEPT,
-    Pairs,
-    PreviousMeasurements,
-    averaged,
-    combined,
-    moves,
+    CHANGE_GRID,
+    MIN_KEPT_SHARE,
+    CountPairs,
+    PreviousCounts,
+    average_counts,
+    combine_counts,
+    fit_drift,
 )
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 
@@ -29,7 +29,7 @@ def public(size=SIZE):
 
 
 def world(chance, *, drift=0.0, changed=0.0, factor=2.0, total=1e6, noise=0.3):
-    """Two weeks: what is true now, Measured now, and PreviousMeasurements from before; λ moved by `drift`, some by a factor."""
+    """Two weeks: what is true now, Measured now, and PreviousCounts from before; λ moved by `drift`, some by a factor."""
     about = public()
     before = total * about.prior * np.exp(chance.normal(0, 0.5, SIZE))
     now = factor * before * np.exp(chance.normal(0, drift, SIZE) if drift else np.zeros(SIZE))
@@ -43,19 +43,19 @@ def world(chance, *, drift=0.0, changed=0.0, factor=2.0, total=1e6, noise=0.3):
         float(now.sum()),
         total / 1000,
     )
-    carried = PreviousMeasurements(
+    carried = PreviousCounts(
         before + scale * chance.standard_normal(SIZE),
         scale,
         before,
         float(before.sum()),
-        whole=True,
+        has_same_ngrams=True,
     )
     return now, measured, carried, about
 
 
 def test_without_drift_it_is_the_mean_by_precision_and_has_its_noise():
     now, measured, carried, about = world(np.random.default_rng(1))
-    both, told = combined(measured, carried, about)
+    both, told = combine_counts(measured, carried, about)
     assert told.drift <= 0.03
     assert told.changed < 0.02
     assert told.information == pytest.approx(2.0, rel=0.1)  # as much as this week again
@@ -69,7 +69,7 @@ def test_without_drift_it_is_the_mean_by_precision_and_has_its_noise():
 @pytest.mark.parametrize("drift", [0.1, 0.3])
 def test_drift_is_learnt_and_the_noise_stays_honest(drift):
     now, measured, carried, about = world(np.random.default_rng(2), drift=drift, noise=0.05)
-    both, told = combined(measured, carried, about)
+    both, told = combine_counts(measured, carried, about)
     assert drift / 1.6 < told.drift < 1.6 * drift
     errors = (both.counts - now) / both.noise
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(1, abs=0.15)
@@ -78,7 +78,7 @@ def test_drift_is_learnt_and_the_noise_stays_honest(drift):
 
 def test_what_has_changed_is_taken_as_it_is_now():
     now, measured, carried, about = world(np.random.default_rng(3), changed=0.05, noise=0.05)
-    both, told = combined(measured, carried, about)
+    both, told = combine_counts(measured, carried, about)
     assert 0.03 < told.changed < 0.1
     far = np.abs(now / (2 * carried.expected) - 1) > 0.5
     clear = far & (np.abs(now - 2 * carried.expected) > 8 * measured.noise)
@@ -98,9 +98,9 @@ def test_where_nothing_is_alike_any_more_this_week_stays_as_it_is():
         carried,
         counts=carried.counts[mixed],
         expected=carried.expected[mixed],
-        noise=carried.noise[mixed],
+        noise_std=carried.noise_std[mixed],
     )
-    both, told = combined(measured, other, about)
+    both, told = combine_counts(measured, other, about)
     assert told.changed > 0.5 or told.drift > 0.5
     clear = measured.counts > 5 * measured.noise
     assert np.abs((both.counts - measured.counts) / measured.noise)[clear].mean() < 0.3
@@ -113,7 +113,7 @@ def test_of_other_people_nothing_is_carried(seed, noise):
     chance = np.random.default_rng(seed)
     _, measured, _, about = world(chance, noise=noise)
     _, _, others, _ = world(chance, noise=noise)
-    both, told = combined(measured, others, about)
+    both, told = combine_counts(measured, others, about)
     assert np.array_equal(both.counts, measured.counts)
     assert told.information == 1
 
@@ -123,9 +123,12 @@ def test_n_grams_that_are_new_are_as_measured():
     new = np.arange(SIZE) % 7 == 0
     expected = np.where(new, 0.0, carried.expected)
     known = replace(
-        carried, noise=np.where(new, np.inf, carried.noise), expected=expected, whole=False
+        carried,
+        noise_std=np.where(new, np.inf, carried.noise_std),
+        expected=expected,
+        has_same_ngrams=False,
     )
-    both, _ = combined(measured, known, about)
+    both, _ = combine_counts(measured, known, about)
     assert np.allclose(both.counts[new], measured.counts[new])
     assert np.allclose(both.noise[new], measured.noise[new])
     assert (both.noise[~new] < measured.noise[~new]).mean() > 0.99
@@ -137,7 +140,7 @@ def test_a_week_in_which_nobody_writes_leaves_what_was_known():
     silent = replace(
         measured, counts=measured.noise * np.random.default_rng(7).standard_normal(SIZE), total=0.0
     )
-    both, _ = combined(silent, carried, about)
+    both, _ = combine_counts(silent, carried, about)
     assert np.isfinite(both.counts).all()
     assert (both.noise > 0).all()
     assert both.total >= 2 * both.total_noise * 0.999
@@ -146,17 +149,20 @@ def test_a_week_in_which_nobody_writes_leaves_what_was_known():
 def literal(pairs, drifts, likely):
     """Row by row, by the definition."""
     means, deviations = [], []
-    for i in range(pairs.now.size):
+    for i in range(pairs.counts.size):
         values = []
         for drift, weight in zip(drifts, likely[:, i], strict=True):
-            kept = 1 - drift**2 / (2 * pairs.spread)
-            own, trust, then = 1 / (pairs.noise[i] ** 2 + pairs.expected[i]), 0.0, 0.0
-            if kept >= LEAST_KEPT:
-                new = pairs.spread * (1 - kept**2) * pairs.expected[i] ** 2
-                trust = kept**2 / (pairs.doubt[i] ** 2 + new)
-                then = pairs.usual[i] + (pairs.then[i] - pairs.usual[i]) / kept
+            kept = 1 - drift**2 / (2 * pairs.log_ratio_var)
+            own, trust, then = 1 / (pairs.noise_std[i] ** 2 + pairs.expected[i]), 0.0, 0.0
+            if kept >= MIN_KEPT_SHARE:
+                new = pairs.log_ratio_var * (1 - kept**2) * pairs.expected[i] ** 2
+                trust = kept**2 / (pairs.previous_std[i] ** 2 + new)
+                then = (
+                    pairs.public_expected[i]
+                    + (pairs.previous_counts[i] - pairs.public_expected[i]) / kept
+                )
             values.append(
-                (weight, (own * pairs.now[i] + trust * then) / (own + trust), 1 / (own + trust))
+                (weight, (own * pairs.counts[i] + trust * then) / (own + trust), 1 / (own + trust))
             )
         mean = sum(weight * value for weight, value, _ in values)
         means.append(mean)
@@ -168,11 +174,11 @@ def literal(pairs, drifts, likely):
 
 def test_the_average_is_that_of_the_definition():
     chance = np.random.default_rng(8)
-    pairs = Pairs(*(chance.uniform(1, 9, 50) for _ in range(6)), spread=0.5)
-    found = moves(pairs, [np.arange(50) < 30, np.arange(50) >= 30])
-    assert np.allclose(found.likely.sum(axis=0), 1)
-    assert found.drifts.tolist() == [found.drift, *CHANGES]
-    means, deviations = averaged(pairs, found)
-    expected, spread = literal(pairs, found.drifts, found.likely)
+    pairs = CountPairs(*(chance.uniform(1, 9, 50) for _ in range(6)), log_ratio_var=0.5)
+    found = fit_drift(pairs, [np.arange(50) < 30, np.arange(50) >= 30])
+    assert np.allclose(found.probabilities.sum(axis=0), 1)
+    assert found.drifts.tolist() == [found.drift, *CHANGE_GRID]
+    means, deviations = average_counts(pairs, found)
+    expected, spread = literal(pairs, found.drifts, found.probabilities)
     assert np.allclose(means, expected)
     assert np.allclose(deviations, spread)

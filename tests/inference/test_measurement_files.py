@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bayesgram.inference.chaining import measured_again
+from bayesgram.inference.chaining import restore_noisy_counts
 from bayesgram.inference.orders import infer_orders
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.posterior import Posterior
@@ -67,7 +67,7 @@ def test_inference_from_the_file_alone_is_the_same_to_the_last_bit(
     made.save(tmp_path / "out")
     found = Release.load(tmp_path / "out")
     parts = [part for _, part in vocabulary.by_order]
-    again = infer_orders([measured_again(found.measurements, part) for part in parts], parts)
+    again = infer_orders([restore_noisy_counts(found.measurements, part) for part in parts], parts)
     assert np.array_equal(np.concatenate([each.theta for each in again]), made.probabilities)
     assert np.array_equal(np.concatenate([each.deviation for each in again]), made.probability_std)
     for part in parts:

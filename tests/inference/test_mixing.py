@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from bayesgram.inference.design import noise_shape, order_shapes
 from bayesgram.inference.mixing import (
-    PRIOR_DEVIATION,
-    SPREAD,
+    PRIOR_WEIGHT_STD,
     dominant_source,
-    fitted_weights,
-    likely_weights,
+    fit_rough_weights,
+    fit_weights,
 )
 from bayesgram.inference.model import infer
 from bayesgram.inference.noisy_counts import PublicNgrams
+from bayesgram.inference.pooling import RESIDUAL_STD
 from helpers.hypothesis_profiles import examples
 from helpers.synthetic_measurements import kl_divergence, make_measured, simulate
 
@@ -39,7 +39,7 @@ def test_weights_of_sources_are_learnt_and_a_useless_one_gets_none():
     sources = several(public, truth, extra=[hostile])
     mixed = 0.3 * sources.sources[0] + 0.7 * sources.sources[1]
     counts = 1e6 * mixed + measured.noise * chance.standard_normal(mixed.size)
-    found = fitted_weights(make_measured(counts, measured.noise), sources)
+    found = fit_weights(make_measured(counts, measured.noise), sources)
     assert found.weights == pytest.approx([0.3, 0.7, 0.0], abs=0.03)
     assert found.weights.sum() == pytest.approx(1)
     assert np.abs(found.weights - [0.3, 0.7, 0.0]).max() < 5 * found.deviations.max() + 0.01
@@ -57,18 +57,18 @@ def test_weights_are_those_of_a_search_over_the_simplex(number, seed, power):
     )
     truth, noise = chance.dirichlet(np.ones(number)) @ sources, np.full(60, 10.0**power)
     measured = make_measured(1e4 * truth + noise * chance.standard_normal(60), noise, total=1e4)
-    found = fitted_weights(measured, public)
+    found = fit_weights(measured, public)
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1)
     shape = found.weights @ sources
-    precision = 1 / (noise**2 + (SPREAD * 1e4 * shape) ** 2)
+    precision = 1 / (noise**2 + (RESIDUAL_STD * 1e4 * shape) ** 2)
     trust, fit = 1 / measured.total_noise**2, (measured.counts * shape * precision).sum()
     total = (fit + measured.total * trust) / ((shape**2 * precision).sum() + trust)
-    precision = 1 / (noise**2 + (SPREAD * total * shape) ** 2)
+    precision = 1 / (noise**2 + (RESIDUAL_STD * total * shape) ** 2)
 
     def penalised(weights):
         squares = ((measured.counts - total * (weights @ sources)) ** 2 * precision).sum()
-        return squares + ((weights - 1 / number) ** 2).sum() / PRIOR_DEVIATION**2
+        return squares + ((weights - 1 / number) ** 2).sum() / PRIOR_WEIGHT_STD**2
 
     here = penalised(found.weights)
     for source in np.eye(number):
@@ -83,8 +83,7 @@ def test_a_source_that_is_given_twice_shares_its_weight():
         1
     ).standard_normal(truth.size)
     one, two = (
-        fitted_weights(make_measured(counts, measured.noise), each).weights
-        for each in (once, twice)
+        fit_weights(make_measured(counts, measured.noise), each).weights for each in (once, twice)
     )
     assert two[0] == pytest.approx(two[2], abs=1e-3)
     assert two[0] + two[2] == pytest.approx(one[0], abs=0.02)
@@ -93,8 +92,8 @@ def test_a_source_that_is_given_twice_shares_its_weight():
 def test_without_a_signal_all_sources_weigh_alike():
     public, measured, truth = simulate(noise=1e7)
     sources = several(public, truth)
-    assert fitted_weights(measured, sources).weights == pytest.approx([0.5, 0.5], abs=0.2)
-    assert fitted_weights(replace(measured, total=-5.0), sources).weights.tolist() == [0.5, 0.5]
+    assert fit_weights(measured, sources).weights == pytest.approx([0.5, 0.5], abs=0.2)
+    assert fit_weights(replace(measured, total=-5.0), sources).weights.tolist() == [0.5, 0.5]
 
 
 def of_sources(*rows):
@@ -120,14 +119,14 @@ def test_rough_weights_are_those_of_the_mixture_that_people_write(noise):
     public = of_sources(*np.exp(chance.normal(0, 1.5, (4, 3000))))
     truth = np.array([0.5, 0.3, 0.2, 0.0])
     shares = np.bincount(dominant_source(public), truth @ public.sources, 4)
-    found = likely_weights(10_000 * shares + noise * chance.standard_normal(4), noise, public)
+    found = fit_rough_weights(10_000 * shares + noise * chance.standard_normal(4), noise, public)
     assert found == pytest.approx(truth, abs=0.08)
 
 
 def test_without_users_there_are_no_rough_weights():
     public = of_sources(np.array([5.0, 1, 1]), np.array([1.0, 5, 1]))
-    assert likely_weights(np.array([30.0, 10.0]), 10.0, public) is None
-    assert likely_weights(np.zeros(0), 10.0, of_sources(np.array([5.0, 1, 1]))) is None
+    assert fit_rough_weights(np.array([30.0, 10.0]), 10.0, public) is None
+    assert fit_rough_weights(np.zeros(0), 10.0, of_sources(np.array([5.0, 1, 1]))) is None
 
 
 def test_shapes_for_a_known_mixture_leave_norms_as_they_are():

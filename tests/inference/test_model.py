@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bayesgram.inference.model import infer, match_total, refine_total
-from bayesgram.inference.pooling import rescaled
-from bayesgram.inference.shrinkage import posterior
+from bayesgram.inference.pooling import fit_scale
+from bayesgram.inference.shrinkage import shrink_counts
 from helpers.synthetic_measurements import (
     kl_divergence,
     make_measured,
@@ -65,7 +65,7 @@ def test_a_perfect_prior_is_left_alone(noise):
 @pytest.mark.parametrize("noise", [40.0, 400.0, 2000.0])
 def test_pooling_helps_where_words_explain_and_nothing_is_worse_than_public(noise):
     public, measured, truth = simulate(word_effect=1.2, own_effect=0.2, noise=noise)
-    flat, _ = posterior(measured.counts, measured.noise, measured.counts.sum() * public.prior)
+    flat, _ = shrink_counts(measured.counts, measured.noise, measured.counts.sum() * public.prior)
     found = infer(measured, public)
     assert found.model.startswith("words pooled")
     assert kl_divergence(truth, found.theta) < 0.8 * kl_divergence(truth, flat / flat.sum())
@@ -186,7 +186,7 @@ def test_the_total_that_was_measured_holds_where_the_sum_is_noise():
         truth + noise * chance.standard_normal(shape.size), noise, total=1.01e4, total_noise=200.0
     )
     assert abs(measured.counts.sum() - 1e4) > 5e3
-    assert rescaled(measured, shape, truth).sum() == pytest.approx(1e4, rel=0.1)
+    assert fit_scale(measured, shape, truth).sum() == pytest.approx(1e4, rel=0.1)
 
 
 def test_the_sum_of_what_is_expected_is_the_total_and_clear_counts_stay():

@@ -8,7 +8,7 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.errors import UsageError
-from bayesgram.inference.chaining import measured_again
+from bayesgram.inference.chaining import restore_noisy_counts
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
@@ -112,7 +112,7 @@ def test_n_grams_that_were_not_measured_stand_as_public_text_has_them(made):
 def test_what_was_measured_and_is_not_asked_for_is_taken_out_of_totals_and_words(made):
     kept = made.measurements
     some = triples().select(np.arange(40))
-    noisy = measured_again(kept, some)
+    noisy = restore_noisy_counts(kept, some)
     _, counts, noise = kept.ngrams(3)
     total, doubt = kept.total(3)
     assert noisy.total == pytest.approx(total - counts[40:].sum())

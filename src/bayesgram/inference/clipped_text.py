@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesgram.arrays import Floats
 from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
-from bayesgram.inference.pooling import conjugate_gradients
+from bayesgram.inference.pooling import solve_by_conjugate_gradients
 
 # Relative standard deviation of the removed words that words and vectors leave unexplained.
 UNEXPLAINED_REL_STD = 0.1
@@ -113,4 +113,4 @@ def _gauss_newton_step(
 
     target = effects.transposed_times(means * public.per_ngram(residual)) - ridge * gamma
     diagonal = effects.transposed_times(means**2 * public.per_ngram(weights), squared=True) + ridge
-    return conjugate_gradients(normal, target, 1 / diagonal)
+    return solve_by_conjugate_gradients(normal, target, 1 / diagonal)

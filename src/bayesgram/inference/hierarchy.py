@@ -1,11 +1,18 @@
-"""All people and every segment of them: the posterior of all is the prior of each, and they agree.
+"""Infer all people and every segment together, so that the segments add up to all people.
 
-In:  noisy counts of all people and of each segment, by order, and public text.   Out: θ of all and of each segment.
+In:  noisy counts of all people and of each segment, by order, and public text.
+Out: θ of all people and of each segment, and the share of each segment.
 
-All people are measured twice, by n-grams of their own and as the sum over segments: both together, by their
-precision, give the posterior of all. It is the prior of each segment, beside public text itself, which a segment may
-be more like: small segments shrink to all people, and one without a signal has their answer. Then all are made to
-agree: for each order θ_all = Σ share·θ exactly, with the shares that are told beside.
+1. All people are measured twice, by coordinates of their own and by the sum over segments. Both are
+   averaged by their precision, and give θ of all people.
+2. θ of all people is the prior of each segment. Public text is a second prior, which a segment may
+   be more like. A small segment is shrunk towards all people, and a segment without a signal is
+   inferred to be like them.
+3. Segments are then moved so that, for each order,
+
+       θ_all = Σ_s share_s · θ_s
+
+   holds exactly, with shares that the cards state.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,152 +27,203 @@ from bayesgram.inference.mixing import Weights
 from bayesgram.inference.model import Inferred
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.pooling import word_vectors
+from bayesgram.inference.pooling import compute_word_vectors
 from bayesgram.public.vocabulary import Vocabulary
 
-Tell = Callable[[float], None]  # which share of the work is done
-Each = Callable[..., Iterable[list[Inferred]]]  # `map`, or one that has several cores
+# Called with the share of the segments that is done.
+OnProgress = Callable[[float], None]
+
+# `map`, or a function like it that uses several cores.
+MapFunction = Callable[..., Iterable[list[Inferred]]]
 
 
 @dataclass(frozen=True, eq=False)
 class JointPosterior:
-    """What is inferred of all people, and of each segment, by order."""
+    """The posterior of all people and of each segment.
+
+    Attributes:
+        everyone: Of all people, by order.
+        segments: Of each segment, by order.
+        shares: Segments × orders: the share of each segment in the text that clipping keeps.
+    """
 
     everyone: list[Inferred]
     segments: list[list[Inferred]]
-    shares: Floats  # segments × orders: of what people write, as far as clipping leaves it
+    shares: Floats
 
-    def shares_told(self, orders: Sequence[int]) -> list[dict[str, Any]]:
-        """What the card of each segment says of its share, by order."""
+    def describe_shares(self, orders: Sequence[int]) -> list[dict[str, Any]]:
+        """Return what the card of each segment says of its share, by order."""
         names = [str(order) for order in orders]
-        return [{"share": dict(zip(names, own, strict=True))} for own in self.shares.tolist()]
+        return [
+            {"share": dict(zip(names, segment_shares, strict=True))}
+            for segment_shares in self.shares.tolist()
+        ]
 
 
 def infer_segments(
     everyone: Sequence[NoisyCounts],
     segments: Sequence[Sequence[NoisyCounts]],
     parts: Sequence[Vocabulary],
-    tell: Tell = lambda _: None,
-    each: Each = map,
+    on_progress: OnProgress = lambda _: None,
+    map_function: MapFunction = map,
 ) -> JointPosterior:
-    """The posterior of all and of every segment, by order; `parts` are the n-grams of each."""
-    summed = [with_sum(whole, [one[at] for one in segments]) for at, whole in enumerate(everyone)]
-    publics = [PublicNgrams.of(part) for part in parts]
-    vectors = [word_vectors(public) for public in publics]
-    all_found = infer_orders(summed, parts, publics, vectors)
-    priors = [prior_of(found, public) for found, public in zip(all_found, publics, strict=True)]
-    done = count(1)
+    """Infer all people and every segment, and make them agree.
 
-    def inferred(noisy: Sequence[NoisyCounts]) -> list[Inferred]:
-        one = infer_orders(noisy, parts, priors, vectors)
-        tell(next(done) / len(segments))
-        return one
-
-    found = list(each(inferred, segments))
-    by_order = [
-        agreeing(whole, [one[at] for one in found], prior)
-        for at, (whole, prior) in enumerate(zip(all_found, priors, strict=True))
+    Args:
+        everyone: Noisy counts of all people, by order.
+        segments: Noisy counts of each segment, by order.
+        parts: The n-grams of each order.
+        on_progress: Called with the share of the segments that is done.
+        map_function: Infers the segments one after the other, or on several cores.
+    """
+    with_sums = [
+        combine_with_segment_sum(of_all, [segment[index] for segment in segments])
+        for index, of_all in enumerate(everyone)
     ]
-    moved = [list(orders) for orders in zip(*(orders for orders, _ in by_order), strict=True)]
-    return JointPosterior(all_found, moved, np.column_stack([shares for _, shares in by_order]))
+    publics = [PublicNgrams.of(part) for part in parts]
+    vectors = [compute_word_vectors(public) for public in publics]
+    inferred_all = infer_orders(with_sums, parts, publics, vectors)
+    priors = [
+        make_segment_prior(inferred, public)
+        for inferred, public in zip(inferred_all, publics, strict=True)
+    ]
+    done_counter = count(1)
+
+    def infer_segment(noisy: Sequence[NoisyCounts]) -> list[Inferred]:
+        inferred = infer_orders(noisy, parts, priors, vectors)
+        on_progress(next(done_counter) / len(segments))
+        return inferred
+
+    inferred_segments = list(map_function(infer_segment, segments))
+    reconciled_orders = []
+    share_columns = []
+    for index, (inferred, prior) in enumerate(zip(inferred_all, priors, strict=True)):
+        of_order = [segment[index] for segment in inferred_segments]
+        reconciled, shares = reconcile_segments(inferred, of_order, prior)
+        reconciled_orders.append(reconciled)
+        share_columns.append(shares)
+    by_segment = [list(orders) for orders in zip(*reconciled_orders, strict=True)]
+    return JointPosterior(inferred_all, by_segment, np.column_stack(share_columns))
 
 
-def with_sum(whole: NoisyCounts, segments: Sequence[NoisyCounts]) -> NoisyCounts:
-    """All people by n-grams of their own and by the sum over segments, whose noise is independent of it."""
-    count, noise = _combined(
-        (whole.counts, whole.noise),
-        (
-            np.sum([one.counts for one in segments], axis=0),
-            np.sqrt(np.sum([one.noise**2 for one in segments], axis=0)),
-        ),
+def combine_with_segment_sum(everyone: NoisyCounts, segments: Sequence[NoisyCounts]) -> NoisyCounts:
+    """Return all people's counts, averaged with the sum over segments.
+
+    The noise of the two is independent, so the precisions add up.
+    """
+    counts, noise_std = _average_by_precision(
+        everyone.counts,
+        everyone.noise,
+        np.sum([segment.counts for segment in segments], axis=0),
+        np.sqrt(np.sum([segment.noise**2 for segment in segments], axis=0)),
     )
-    summed, doubt = (
-        sum(one.total for one in segments),
-        sum(one.total_noise**2 for one in segments) ** 0.5,
-    )
-    total, total_noise = _combined(
-        (np.array(whole.total), np.array(whole.total_noise)), (np.array(summed), np.array(doubt))
+    total, total_std = _average_by_precision(
+        np.array(everyone.total),
+        np.array(everyone.total_noise),
+        np.array(sum(segment.total for segment in segments)),
+        np.array(sum(segment.total_noise**2 for segment in segments) ** 0.5),
     )
     return replace(
-        whole, counts=count, noise=noise, total=float(total), total_noise=float(total_noise)
+        everyone, counts=counts, noise=noise_std, total=float(total), total_noise=float(total_std)
     )
 
 
-def _combined(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Two measurements of the same, with their standard deviations, by precision."""
-    first, second = one[1] ** -2.0, other[1] ** -2.0
-    return (first * one[0] + second * other[0]) / (first + second), (first + second) ** -0.5
+def _average_by_precision(
+    first: Floats, first_std: Floats, second: Floats, second_std: Floats
+) -> tuple[Floats, Floats]:
+    """Return the average of two measurements of the same, and its standard deviation."""
+    first_precision = first_std**-2.0
+    second_precision = second_std**-2.0
+    precision = first_precision + second_precision
+    average = (first_precision * first + second_precision * second) / precision
+    return average, precision**-0.5
 
 
-def prior_of(found: Inferred, public: PublicNgrams) -> PublicNgrams:
-    """What is known of a segment before it is looked at: all people; and it may lean to any source of public text.
+def make_segment_prior(everyone: Inferred, public: PublicNgrams) -> PublicNgrams:
+    """Return the prior of a segment: all people, and any source of public text.
 
-    Each source is there twice: moved by what all people taught, and as it is. With the weights that all people have,
-    the moved ones add up to their posterior (of what clipping leaves, as that is what is measured).
+    Each source of public text is there twice: moved by what was learnt of all people, and as it is.
+    The moved ones, with all people's weights, add up to all people's posterior. It is the posterior
+    of the text that clipping keeps, because that is what is measured of a segment.
     """
-    weights = found.weights.weights
-    moved = public.sources * (found.kept / (weights @ public.sources))
-    masses = moved.sum(axis=1)
-    made = replace(
+    weights = everyone.weights.weights
+    moved = public.sources * (everyone.kept / (weights @ public.sources))
+    moved_sums = moved.sum(axis=1)
+    prior = replace(
         public,
-        prior=found.kept,
-        sources=np.vstack([moved / masses[:, None], public.sources]),
-        weights=np.concatenate([weights * masses, np.zeros(weights.size)]),
+        prior=everyone.kept,
+        sources=np.vstack([moved / moved_sums[:, None], public.sources]),
+        weights=np.concatenate([weights * moved_sums, np.zeros(weights.size)]),
         learnt=True,
         on_one_core=True,
     )
-    made.__dict__["pieces"] = public.pieces  # does not depend on the prior
-    return made
+    # Pieces do not depend on the prior: they need not be computed again for every segment.
+    prior.__dict__["pieces"] = public.pieces
+    return prior
 
 
-def agreeing(
+def reconcile_segments(
     everyone: Inferred, segments: Sequence[Inferred], prior: PublicNgrams
 ) -> tuple[list[Inferred], Floats]:
-    """One order of all segments such that θ_all = Σ share·θ, and the shares.
+    """Move one order of all segments such that θ_all = Σ share·θ, and return the shares as well.
 
-    Shares begin as those of the expected counts; then each n-gram is multiplied alike in all segments, as far as
-    needed, which moves them least in KL, and shares follow. Segments that have the prior have the answer of all.
+    Shares begin as those of the expected counts. Each n-gram then gets the same factor in all
+    segments, which is the smallest change in KL divergence, and the shares follow. Segments that
+    are inferred to be like the prior get θ of all people instead.
+
+    Args:
+        everyone: The posterior of all people.
+        segments: The posterior of each segment.
+        prior: The prior of the segments.
     """
-    totals = np.array([max(one.total, 1.0) for one in segments])
+    # A segment without a signal may have a total of 0 or less; it counts as one n-gram.
+    totals = np.array([max(segment.total, 1.0) for segment in segments])
     shares = totals / totals.sum()
-    unseen: Bools = np.array([np.array_equal(one.theta, prior.prior) for one in segments])
-    if unseen.all():
-        return [_like(everyone, one) for one in segments], shares
-    seen = [
-        (one, share)
-        for one, share, not_seen in zip(segments, shares, unseen, strict=True)
-        if not not_seen
+    is_prior: Bools = np.array([np.array_equal(segment.theta, prior.prior) for segment in segments])
+    if is_prior.all():
+        return [_copy_everyone(everyone, segment) for segment in segments], shares
+    weighted = [
+        share * segment.theta
+        for segment, share, skip in zip(segments, shares, is_prior, strict=True)
+        if not skip
     ]
-    mixed = np.sum([share * one.theta for one, share in seen], axis=0)
-    factors = everyone.theta * float(shares[~unseen].sum()) / mixed
-    found = []
-    for at, one in enumerate(segments):
-        if unseen[at]:
-            found.append(_like(everyone, one))
+    mixture = np.sum(weighted, axis=0)
+    factors = everyone.theta * float(shares[~is_prior].sum()) / mixture
+    reconciled = []
+    for i, segment in enumerate(segments):
+        if is_prior[i]:
+            reconciled.append(_copy_everyone(everyone, segment))
             continue
-        moved = one.theta * factors
-        mass = float(moved.sum())
-        shares[at] *= mass
-        found.append(replace(one, theta=moved / mass, deviation=one.deviation * factors / mass))
-    return found, shares
+        moved = segment.theta * factors
+        moved_sum = float(moved.sum())
+        shares[i] *= moved_sum
+        deviation = segment.deviation * factors / moved_sum
+        reconciled.append(replace(segment, theta=moved / moved_sum, deviation=deviation))
+    return reconciled, shares
 
 
-def _like(everyone: Inferred, segment: Inferred) -> Inferred:
-    """The answer of all people; of a segment that may be any, nothing is known but that."""
-    return replace(
-        segment, theta=everyone.theta, deviation=np.maximum(everyone.deviation, everyone.theta)
-    )
+def _copy_everyone(everyone: Inferred, segment: Inferred) -> Inferred:
+    """Return all people's θ for a segment, with a relative standard deviation of at least 1.
+
+    The segment showed no signal, so it could be far from all people.
+    """
+    deviation = np.maximum(everyone.deviation, everyone.theta)
+    return replace(segment, theta=everyone.theta, deviation=deviation)
 
 
-def by_source(segment: Sequence[Inferred], number: int) -> list[Inferred]:
-    """A source is there as all people moved it and as it is: both together are its weight."""
-    return [replace(one, weights=_added(one.weights, number)) for one in segment]
+def merge_source_weights(segment: Sequence[Inferred], source_count: int) -> list[Inferred]:
+    """Add up both weights of each source, which is there twice in the prior of a segment."""
+    return [
+        replace(inferred, weights=_add_halves(inferred.weights, source_count))
+        for inferred in segment
+    ]
 
 
-def _added(weights: Weights, number: int) -> Weights:
-    both = weights.weights[:number] + weights.weights[number:]
+def _add_halves(weights: Weights, source_count: int) -> Weights:
+    moved_std = weights.deviations[:source_count]
+    public_std = weights.deviations[source_count:]
     return replace(
         weights,
-        weights=both,
-        deviations=np.hypot(weights.deviations[:number], weights.deviations[number:]),
+        weights=weights.weights[:source_count] + weights.weights[source_count:],
+        deviations=np.hypot(moved_std, public_std),
     )

@@ -21,7 +21,7 @@ import numpy as np
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.clipped_text import add_clipped_mass
 from bayesgram.inference.deviations import fit_trust, hidden_std, probability_std
-from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
+from bayesgram.inference.mixing import PRIOR_WEIGHT_STD, Weights, fit_weights
 from bayesgram.inference.model_choice import (
     MODEL_SHARES,
     SPLITS,
@@ -32,13 +32,13 @@ from bayesgram.inference.model_choice import (
 )
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.pooling import (
-    STEPS,
+    MAX_STEPS,
     Pool,
-    learnt_ridges,
-    pooled_means,
-    word_vectors,
+    compute_word_vectors,
+    fit_pooled_means,
+    learn_ridges,
 )
-from bayesgram.inference.shrinkage import is_above_noise, posterior
+from bayesgram.inference.shrinkage import is_above_noise, shrink_counts
 
 # Names of models, as cards show them.
 PUBLIC_MODEL = "public"
@@ -165,10 +165,10 @@ def infer(
     if measured.total < MIN_TOTAL_Z * measured.total_noise:
         lifted = _apply_lifts(measured, lifts, public)
         return _public_answer(measured, lifted, _equal_weights(public))
-    vectors = word_vectors(public) if vectors is None else vectors
+    vectors = compute_word_vectors(public) if vectors is None else vectors
     public, weights = _learn_weights(measured, public)
     public = _apply_lifts(measured, lifts, public)
-    pool = Pool.of(measured, public, vectors)
+    pool = Pool.from_measurements(measured, public, vectors)
     choice = choose_model(fit_models(measured, pool), measured, pool)
     if choice is None:
         return _public_answer(measured, public, weights)
@@ -211,7 +211,7 @@ def _learn_weights(measured: NoisyCounts, public: PublicNgrams) -> tuple[PublicN
 
     So few numbers hardly fit noise: all that was measured may judge them.
     """
-    learnt = fitted_weights(measured, public)
+    learnt = fit_weights(measured, public)
     penalty = MODEL_PENALTY * (len(public.sources) - 1)
     evidence = ngram_evidence(learnt.weights @ public.sources, public.prior, measured)
     score = evidence - penalty * MODEL_SHARES
@@ -226,7 +226,7 @@ def _learn_weights(measured: NoisyCounts, public: PublicNgrams) -> tuple[PublicN
 def _equal_weights(public: PublicNgrams) -> Weights:
     """Return the weights before anything is learnt: equal, or as they are stated."""
     count = len(public.sources)
-    return Weights(public.start, np.full(count, PRIOR_DEVIATION if count > 1 else 0.0))
+    return Weights(public.start, np.full(count, PRIOR_WEIGHT_STD if count > 1 else 0.0))
 
 
 def _apply_lifts(measured: NoisyCounts, lifts: Floats | None, public: PublicNgrams) -> PublicNgrams:
@@ -250,7 +250,7 @@ def fit_models(measured: NoisyCounts, pool: Pool) -> list[ModelFit]:
     if not pool.public.learnt:
         fits.append(_fit_model(UNIFORM_MODEL, measured, pool))
     if pool.public.words.shape[1] > 1:
-        ridges, effects = learnt_ridges(measured, pool)
+        ridges, effects = learn_ridges(measured, pool)
         fits.append(_fit_model(POOLED_MODEL, measured, pool, ridges, effects))
     return fits
 
@@ -261,18 +261,18 @@ def _fit_model(
     pool: Pool,
     ridges: Floats | None = None,
     start: Floats | None = None,
-    steps: int = STEPS,
+    steps: int = MAX_STEPS,
 ) -> ModelFit:
     """Fit one model: its means, then shrinkage towards them, then the total."""
     prior = pool.public.prior
     effects = None
     if ridges is not None:
-        means, effects = pooled_means(measured, pool, ridges, start, steps)
+        means, effects = fit_pooled_means(measured, pool, ridges, start, steps)
     elif model == UNIFORM_MODEL:
         means = flat_means(measured, np.full_like(prior, 1 / prior.size))
     else:
         means = flat_means(measured, prior)
-    expected, std = posterior(
+    expected, std = shrink_counts(
         measured.counts, measured.noise, means, on_one_core=pool.public.on_one_core
     )
     expected = match_total(expected, measured)

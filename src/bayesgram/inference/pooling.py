@@ -1,17 +1,34 @@
-"""What n-grams have in common: the features x of log(λ/(nπ)) = x·β + e.
+"""The pooled model: effects that n-grams with common words share, fitted to all of them together.
 
-Four kinds of effect, each a block of β with a ridge of its own:
-    slopes     the public log-frequency itself: 0 trusts it as it is, −1/spread not at all (a useless prior); and that
-               of each source over the mixture: log-linear pooling, which trusts one for what is rare in the others
-    words      a word lifts all its n-grams, wherever it stands, and more or less so at each position
-    meanings   words that public text uses alike move alike: the same, through vectors of the words (K numbers each)
-    pieces     every run of 2 tokens of the n-gram, and of n − 1, lifts all n-grams that have it at that place
-The matrix x is never made: its products are sums over index arrays.
+In:  noisy counts of one order, public n-grams, and vectors of their words.
+Out: the expected count μ_i of every n-gram, from which `shrinkage` starts.
 
-The pooled model: what a word is worth in private text is learnt from all of its n-grams together.
+The count of n-gram i has the mean
 
-λ_i = n π_i exp(x_i·β + e_i), e of variance τ²; β is fitted by ridge quasi-likelihood with Var y_i = noise² + (λ_i τ)²,
-by Gauss–Newton steps that are solved with conjugate gradients. Words that were measured themselves are fitted too.
+    λ_i = n π_i exp(x_i·β + e_i),     Var e_i = τ²,
+
+where π is public text, n the total, x_i the features of the n-gram, β their effects, and e_i what
+the features leave unexplained. The effects are fitted by ridge quasi-likelihood with
+
+    Var y_i = noise_i² + (λ_i τ)²,
+
+by Gauss–Newton steps, each solved by conjugate gradients. Words that were measured themselves are
+fitted as well, with their own noise.
+
+β has six blocks, each with a ridge (1/variance) of its own:
+
+1. *Slopes*: of the public log-frequency log π. A slope of 0 trusts public text as it is; a slope
+   of −1/(standard deviation of log π) ignores it. With several sources there is also a slope for
+   each source over the mixture (log-linear pooling), so that one source can be trusted for
+   n-grams that are rare in the others.
+2. *Words*: a word changes all of its n-grams, at any position.
+3. *Words by position*: the same, separately for each position in the n-gram.
+4. *Pieces*: runs of 2 and of n − 1 tokens change all n-grams that have them at that position.
+5. *Word vectors*: words that public text uses alike have like effects. The effect of a word is the
+   product of its vector and a block of β, so it is shared by all words with like vectors.
+6. *Word vectors by position*: the same, separately for each position.
+
+The matrix x is never built: products with it are sums over index arrays.
 """
 
 from collections.abc import Callable
@@ -27,183 +44,311 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams, per_ngram, per_word
 from bayesgram.kernels import kernel
 
+# --- Constants of word vectors ---
+
+# Number of coordinates of a word vector, at most. Chosen by hand; not measured against other
+# values.
 VECTOR_SIZE = 64
-SHORTEST = 0.05
-FEW_WORDS = 256  # up to so many, a dense SVD takes about as long
-# 1/variance of an effect, before it is learnt: slopes (noise must not tilt all n-grams), words anywhere and by place,
-# pieces, meanings anywhere and by place.
-RIDGE_PRIOR = np.array([240.0, 32.0, 32.0, 80.0, 16.0, 16.0])
-RIDGE_PRIOR_EFFECTS = 40.0  # how many effects that prior is worth
+
+# Vectors that are shorter than this before they are scaled stay shorter than 1. These are rare
+# words, whose neighbours say little. No unit. Chosen by hand; not measured against other values.
+MIN_VECTOR_NORM = 0.05
+
+# Number of words up to which the singular value decomposition is dense. A dense one takes about as
+# long for so few words, and ARPACK is not repeatable on matrices of low rank (see
+# `_compute_singular_vectors`).
+MAX_DENSE_SVD_WORDS = 256
+
+# --- Constants of the model ---
+
+# τ: standard deviation of the log-ratios that the model leaves unexplained, in `pooling`, `mixing`
+# and `chaining`. A value from 0.6 to 1 does about as well; that was noted with the first version,
+# and the runs are not recorded.
+RESIDUAL_STD = 0.8
+
+# Prior mean of the ridges (1/variance of an effect), for the blocks in the order of the list
+# above. The slope has the largest, because noise in it would tilt all n-grams at once. Chosen by
+# hand; not measured against other values.
+PRIOR_RIDGES = np.array([240.0, 32.0, 32.0, 80.0, 16.0, 16.0])
+
+# Weight of that prior, as a number of effects: with more effects in a block than this, the data
+# decide about its ridge. Chosen by hand; not measured against other values.
+PRIOR_EFFECT_COUNT = 40.0
+
+# Sources and mixture can have the same shape. Their log-ratios then have a standard deviation of
+# about 0, and are divided by this instead: only a guard against 0/0.
+MIN_SLOPE_STD = 1e-6
+
+# --- Constants of the fit ---
+
+# Number of n-grams that effects are learnt from, at most: those with the most information. It
+# bounds the time; the other n-grams only follow. Chosen by hand; not measured against other
+# values.
+MAX_INFORMATIVE_NGRAMS = 300_000
+
+# Number of Gauss–Newton steps, at most. Chosen by hand; not measured against other values.
+MAX_STEPS = 15
+
+# Rounds that learn the ridges, and Gauss–Newton steps in each of them, at most. Chosen by hand;
+# not measured against other values.
+RIDGE_ROUNDS = 4
+RIDGE_ROUND_STEPS = 8
+
+# Largest change of a log-ratio x_i·β in one Gauss–Newton step. Longer steps are cut, because the
+# model is linear only nearby. Chosen by hand; not measured against other values.
+MAX_STEP = 2.0
+
+# Largest log-ratio x_i·β: features alone make no n-gram more than e¹² times as frequent as in
+# public text, or as rare. A guard against overflow. Chosen by hand; not measured against other
+# values.
+MAX_LOG_RATIO = 12.0
+
+# Gauss–Newton ends when no log-ratio changes by more than this. Chosen by hand; not measured
+# against other values.
+STEP_TOLERANCE = 0.02
+
+# Conjugate gradients end at this residual, relative to the right-hand side, or after so many
+# iterations. Chosen by hand; not measured against other values.
+CG_TOLERANCE = 0.015
+MAX_CG_ITERATIONS = 150
 
 
-def word_vectors(public: PublicNgrams) -> Floats:
-    """Words by the company they keep: positive pointwise mutual information with neighbours, reduced by an SVD.
+# --- Word vectors ---
 
-    Of length 1, so that a ridge means the same for vectors as for words; rare words of uncertain company are shorter.
+
+def compute_word_vectors(public: PublicNgrams) -> Floats:
+    """Return a vector for each word, such that words with the same neighbours have like vectors.
+
+    The matrix of positive pointwise mutual information between words and their neighbours, left
+    and right at each distance within an n-gram, is reduced by a singular value decomposition.
+    Vectors have length 1, so that a ridge means the same for vectors as for words. Vectors of rare
+    words, whose neighbours say little, are shorter.
+
+    Returns:
+        Words × coordinates. A single coordinate of 0 where there are no neighbours, or where the
+        decomposition fails.
     """
     order = public.words.shape[1]
-    if order == 1:  # no company
-        return np.zeros((public.word_total, 1))
+    no_vectors = np.zeros((public.word_total, 1))
+    if order == 1:
+        return no_vectors
     sides = []
     for distance in range(1, order):
-        pairs = [
-            (public.words[:, k], public.words[:, k + distance]) for k in range(order - distance)
-        ]
-        together = reduce(add, (_matrix(left, right, public) for left, right in pairs))
-        sides += [together, together.T]
-    seen = sp.hstack(sides, format="coo")
-    rows, columns = np.asarray(seen.sum(axis=1)).ravel(), np.asarray(seen.sum(axis=0)).ravel()
-    information = np.log(seen.data * seen.sum() / (rows[seen.row] * columns[seen.col]))
-    positive = sp.csr_matrix((np.maximum(information, 0), (seen.row, seen.col)), shape=seen.shape)
+        pair_counts = reduce(
+            add,
+            (
+                _count_pairs(public.words[:, first], public.words[:, first + distance], public)
+                for first in range(order - distance)
+            ),
+        )
+        sides += [pair_counts, pair_counts.T]
+    counts = sp.hstack(sides, format="coo")
+    word_counts = np.asarray(counts.sum(axis=1)).ravel()
+    neighbour_counts = np.asarray(counts.sum(axis=0)).ravel()
+    information = np.log(
+        counts.data * counts.sum() / (word_counts[counts.row] * neighbour_counts[counts.col])
+    )
+    positive = sp.csr_matrix(
+        (np.maximum(information, 0), (counts.row, counts.col)), shape=counts.shape
+    )
     size = min(VECTOR_SIZE, public.word_total - 1)
     if size < 1 or not positive.data.any():
-        return np.zeros((public.word_total, 1))
+        return no_vectors
     try:
-        left, values = _largest_singular(positive, size)
-    except (
-        ArpackError,
-        np.linalg.LinAlgError,
-    ):  # odd public text must not fail a release whose budget is spent
-        return np.zeros((public.word_total, 1))
-    vectors: Floats = left * np.sqrt(values)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.ascontiguousarray(vectors / np.maximum(lengths, SHORTEST))
+        left_vectors, singular_values = _compute_singular_vectors(positive, size)
+    except (ArpackError, np.linalg.LinAlgError):
+        # Unusual public text must not fail a release whose budget is already spent.
+        return no_vectors
+    vectors: Floats = left_vectors * np.sqrt(singular_values)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.ascontiguousarray(vectors / np.maximum(norms, MIN_VECTOR_NORM))
 
 
-def _largest_singular(matrix: sp.csr_matrix, size: int) -> tuple[Floats, Floats]:
-    """Left vectors and singular values, the same for the same text.
+def _compute_singular_vectors(matrix: sp.csr_matrix, size: int) -> tuple[Floats, Floats]:
+    """Return left singular vectors and singular values, the same ones for the same text.
 
-    Of a matrix of low rank, as that of few words may be, ARPACK runs out of directions and draws others without a seed.
+    A matrix of few words can have a low rank. ARPACK then runs out of directions, and draws others
+    without a seed. So the decomposition of few words is dense.
     """
-    if matrix.shape[0] <= FEW_WORDS:
-        left, values, _ = np.linalg.svd(matrix.toarray(), full_matrices=False)
-        return left[:, :size], values[:size]
+    if matrix.shape[0] <= MAX_DENSE_SVD_WORDS:
+        left_vectors, singular_values, _ = np.linalg.svd(matrix.toarray(), full_matrices=False)
+        return left_vectors[:, :size], singular_values[:size]
+    # Any fixed vector that is not orthogonal to the answer starts ARPACK; its default is random.
     start = np.sin(np.arange(1, matrix.shape[0] + 1) ** 2.0)
-    left, values, _ = svds(matrix, k=size, v0=start)
-    return left, values.astype(np.float64)
+    left_vectors, singular_values, _ = svds(matrix, k=size, v0=start)
+    return left_vectors, singular_values.astype(np.float64)
 
 
-def _matrix(left: Ids, right: Ids, public: PublicNgrams) -> sp.csr_matrix:
+def _count_pairs(left: Ids, right: Ids, public: PublicNgrams) -> sp.csr_matrix:
+    """Return how often each word on the left stands with each on the right, smoothed by 1."""
     return sp.csr_matrix(
         (public.counts + 1, (left, right)), shape=(public.word_total, public.word_total)
     )
 
 
+# --- Features ---
+
+
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Products with x and its transpose. β: slopes, words anywhere, by place, pieces, meanings anywhere, by place."""
+    """The features x of n-grams, with products by x and by its transpose.
 
-    words: Ids  # rows × places
-    pieces: (
-        Integers  # rows × kinds, numbered one after the other; the last number of all has no effect
-    )
-    slopes: Floats  # kinds × rows
+    Attributes:
+        words: Word numbers, n-grams × positions.
+        pieces: Numbers of pieces, n-grams × kinds of piece. All kinds are numbered through; the
+            number `piece_count` stands for a piece without an effect.
+        slopes: Standardised log-frequencies, slopes × n-grams.
+        vectors: Word vectors, words × coordinates.
+        piece_count: Number of pieces with an effect.
+    """
+
+    words: Ids
+    pieces: Integers
+    slopes: Floats
     vectors: Floats
-    piece_total: int
+    piece_count: int
 
     @classmethod
-    def of(
-        cls, public: PublicNgrams, vectors: Floats, telling: Integers | None = None
+    def from_ngrams(
+        cls, public: PublicNgrams, vectors: Floats, informative_rows: Integers | None = None
     ) -> "Features":
-        """Of all n-grams; with effects of those pieces that an n-gram has which tells something (None: all do)."""
-        pieces, total = _with_effects(public.pieces, telling)
-        return cls(public.words, pieces, _slopes(public), vectors, total)
+        """Return the features of all public n-grams.
 
-    def rows(self, which: Integers) -> "Features":
-        """The same effects for some of the n-grams."""
+        Args:
+            public: Public n-grams.
+            vectors: Word vectors.
+            informative_rows: N-grams that effects are learnt from; None: all. Only their pieces
+                have effects.
+        """
+        pieces, piece_count = _number_pieces(public.pieces, informative_rows)
+        return cls(public.words, pieces, _standardise_slopes(public), vectors, piece_count)
+
+    def select(self, rows: Integers) -> "Features":
+        """Return the features of some of the n-grams, for the same effects."""
         return replace(
-            self, words=self.words[which], pieces=self.pieces[which], slopes=self.slopes[:, which]
+            self, words=self.words[rows], pieces=self.pieces[rows], slopes=self.slopes[:, rows]
         )
 
     @property
-    def sizes(self) -> list[int]:
-        """How long each block of β is: those of RIDGES."""
-        places, (words, meanings) = self.words.shape[1], self.vectors.shape
+    def block_sizes(self) -> list[int]:
+        """The number of effects in each block of β, in the order of `PRIOR_RIDGES`."""
+        position_count = self.words.shape[1]
+        word_count, vector_size = self.vectors.shape
         return [
             len(self.slopes),
-            words,
-            places * words,
-            self.piece_total,
-            meanings,
-            places * meanings,
+            word_count,
+            position_count * word_count,
+            self.piece_count,
+            vector_size,
+            position_count * vector_size,
         ]
 
-    def blocks(self, beta: Floats) -> list[Floats]:
-        """The parts of β."""
-        return np.split(beta, np.cumsum(self.sizes)[:-1])
+    def split_blocks(self, beta: Floats) -> list[Floats]:
+        """Return the blocks of β, or of any vector of its length."""
+        return np.split(beta, np.cumsum(self.block_sizes)[:-1])
 
-    def times(self, beta: Floats) -> Floats:
-        """x·β for every n-gram."""
-        slopes, words, words_here, pieces, meanings, meanings_here = self.blocks(beta)
-        places = self.words.shape[1]
-        effects = words + words_here.reshape(places, -1)  # places × words
+    def dot(self, beta: Floats) -> Floats:
+        """Return x·β, a value for every n-gram."""
+        (
+            slope_effects,
+            word_effects,
+            positional_word_effects,
+            piece_effects,
+            vector_effects,
+            positional_vector_effects,
+        ) = self.split_blocks(beta)
+        position_count = self.words.shape[1]
+        # Positions × words: the effect of each word at each position, also by its vector.
+        effects = word_effects + positional_word_effects.reshape(position_count, -1)
         _add_products(
-            meanings + meanings_here.reshape(places, -1), self._transposed_vectors, effects
+            vector_effects + positional_vector_effects.reshape(position_count, -1),
+            self._transposed_vectors,
+            effects,
         )
-        total: Floats = slopes @ self.slopes
-        _add_effects(self.words, effects, self.pieces, np.append(pieces, 0.0), total)
+        total: Floats = slope_effects @ self.slopes
+        _add_effects(self.words, effects, self.pieces, np.append(piece_effects, 0.0), total)
         return total
 
-    def transposed(self, values: Floats) -> Floats:
-        """xᵀ·values."""
-        return self._sums(values, self.vectors, self.slopes)
+    def transposed_dot(self, values: Floats) -> Floats:
+        """Return xᵀ·values, a value for every effect."""
+        return self._sum_by_effect(values, self.vectors, self.slopes)
 
-    def squared_sums(self, weights: Floats) -> Floats:
-        """The diagonal of xᵀ diag(weights) x, but for words that an n-gram has twice: a preconditioner."""
-        return self._sums(weights, self.vectors**2, self.slopes**2)
+    def approximate_diagonal(self, weights: Floats) -> Floats:
+        """Return the diagonal of xᵀ diag(weights) x, for a preconditioner.
+
+        It is exact except for words that an n-gram has twice.
+        """
+        return self._sum_by_effect(weights, self.vectors**2, self.slopes**2)
 
     @cached_property
     def _transposed_vectors(self) -> Floats:
         return np.ascontiguousarray(self.vectors.T)
 
-    def _sums(self, values: Floats, vectors: Floats, slopes: Floats) -> Floats:
-        words = np.zeros((self.words.shape[1], len(vectors)))
-        pieces = np.zeros(self.piece_total + 1)
-        _sum_effects(self.words, values, words, self.pieces, pieces)
-        anywhere = words.sum(axis=0)
-        meanings = np.zeros((1 + len(words), vectors.shape[1]))
-        _add_products(np.concatenate([anywhere[None], words]), vectors, meanings)
+    def _sum_by_effect(self, values: Floats, vectors: Floats, slopes: Floats) -> Floats:
+        positional_word_sums = np.zeros((self.words.shape[1], len(vectors)))
+        piece_sums = np.zeros(self.piece_count + 1)
+        _sum_effects(self.words, values, positional_word_sums, self.pieces, piece_sums)
+        word_sums = positional_word_sums.sum(axis=0)
+        vector_sums = np.zeros((1 + len(positional_word_sums), vectors.shape[1]))
+        _add_products(np.concatenate([word_sums[None], positional_word_sums]), vectors, vector_sums)
         return np.concatenate(
-            [slopes @ values, anywhere, words.ravel(), pieces[:-1], meanings.ravel()]
+            [
+                slopes @ values,
+                word_sums,
+                positional_word_sums.ravel(),
+                piece_sums[:-1],
+                vector_sums.ravel(),
+            ]
         )
 
 
-def _slopes(public: PublicNgrams) -> Floats:
-    """Log π, and where there are several sources log π of each over it; of mean 0 and variance 1 under π."""
-    prior, sources = public.prior, public.sources
-    logs = np.log(prior[None])
-    if len(sources) > 1:
-        logs = np.concatenate([logs, np.log(sources) - logs])
-    centred: Floats = logs - (logs @ prior)[:, None]
-    scaled: Floats = centred / np.maximum(np.sqrt(centred**2 @ prior), 1e-6)[:, None]
-    if (
-        len(sources) > 1 and public.weights is not None
-    ):  # a source that is no use has no say here either
-        scaled[1:] *= np.sqrt(np.minimum(len(sources) * public.weights, 1.0))[:, None]
-    return scaled
+def _standardise_slopes(public: PublicNgrams) -> Floats:
+    """Return log π and, with several sources, log of each over π, with mean 0 and variance 1.
+
+    Mean and variance are those under π. A source with a small weight has a smaller variance, so
+    that a source that is of no use in the mixture has no influence here either.
+    """
+    logs = np.log(public.prior[None])
+    has_sources = len(public.sources) > 1
+    if has_sources:
+        logs = np.concatenate([logs, np.log(public.sources) - logs])
+    centred: Floats = logs - (logs @ public.prior)[:, None]
+    slope_std = np.sqrt(centred**2 @ public.prior)
+    slopes: Floats = centred / np.maximum(slope_std, MIN_SLOPE_STD)[:, None]
+    if has_sources and public.weights is not None:
+        slopes[1:] *= np.sqrt(np.minimum(len(public.sources) * public.weights, 1.0))[:, None]
+    return slopes
 
 
-def _with_effects(pieces: Integers, telling: Integers | None) -> tuple[Integers, int]:
-    """Pieces numbered through all kinds, and how many have an effect; all others get the number after the last."""
-    columns, total = [], 0
+def _number_pieces(pieces: Integers, informative_rows: Integers | None) -> tuple[Integers, int]:
+    """Return pieces numbered through all kinds, and the number of those that have an effect.
+
+    Args:
+        pieces: Numbers of pieces within each kind, n-grams × kinds.
+        informative_rows: N-grams that effects are learnt from; None: all. Pieces of no such n-gram
+            get the number after the last.
+    """
+    columns = []
+    piece_count = 0
     for column in pieces.T:
-        there = np.zeros(int(column.max(initial=-1)) + 1, bool)
-        there[column if telling is None else column[telling]] = True
-        numbers = np.where(there, total + np.cumsum(there) - 1, -1)
+        has_effect = np.zeros(int(column.max(initial=-1)) + 1, bool)
+        has_effect[column if informative_rows is None else column[informative_rows]] = True
+        numbers = np.where(has_effect, piece_count + np.cumsum(has_effect) - 1, -1)
         columns.append(numbers[column])
-        total += int(there.sum())
-    found = np.array(columns, np.int64).reshape(pieces.shape[1], len(pieces)).T
-    return np.ascontiguousarray(np.where(found < 0, total, found)), total
+        piece_count += int(has_effect.sum())
+    numbered = np.array(columns, np.int64).reshape(pieces.shape[1], len(pieces)).T
+    return np.ascontiguousarray(np.where(numbered < 0, piece_count, numbered)), piece_count
 
 
 @kernel
 def _add_effects(
     words: Ids, effects: Floats, pieces: Integers, piece_effects: Floats, total: Floats
 ) -> None:
+    """Add the effects of its words and pieces to the total of every n-gram."""
     for row in range(words.shape[0]):
         value = 0.0
-        for place in range(words.shape[1]):
-            value += effects[place, words[row, place]]
+        for position in range(words.shape[1]):
+            value += effects[position, words[row, position]]
         for kind in range(pieces.shape[1]):
             value += piece_effects[pieces[row, kind]]
         total[row] += value
@@ -211,18 +356,22 @@ def _add_effects(
 
 @kernel
 def _sum_effects(
-    words: Ids, values: Floats, sums: Floats, pieces: Integers, piece_sums: Floats
+    words: Ids, values: Floats, word_sums: Floats, pieces: Integers, piece_sums: Floats
 ) -> None:
+    """Add the value of every n-gram to the sums of its words, by position, and of its pieces."""
     for row in range(words.shape[0]):
-        for place in range(words.shape[1]):
-            sums[place, words[row, place]] += values[row]
+        for position in range(words.shape[1]):
+            word_sums[position, words[row, position]] += values[row]
         for kind in range(pieces.shape[1]):
             piece_sums[pieces[row, kind]] += values[row]
 
 
 @kernel
 def _add_products(left: Floats, right: Floats, total: Floats) -> None:
-    """Total += left @ right, in an order that does not depend on the machine's cores, as it does in BLAS."""
+    """Add left @ right to the total.
+
+    The order of the additions does not depend on the number of cores, as it does in BLAS.
+    """
     for row in range(left.shape[0]):
         for inner in range(left.shape[1]):
             factor = left[row, inner]
@@ -230,102 +379,114 @@ def _add_products(left: Floats, right: Floats, total: Floats) -> None:
                 total[row, column] += factor * right[inner, column]
 
 
-SPREAD = 0.8  # τ: of what the features leave unexplained; anything from 0.6 to 1 does
-MOST_INFORMATIVE = 300_000  # n-grams that effects are learnt from
-STEPS = 15
-ROUNDS = 4  # of learning ridges
-ROUND_STEPS = 8  # of each of these rounds
-LARGEST_STEP = 2.0  # no log-ratio moves further in one step
-LARGEST_EFFECT = (
-    12.0  # no n-gram is e¹² times as frequent as public text and n say, by its features alone
-)
+# --- The fit ---
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """What is pooled: n-grams of public text and their features, and which of them tell something of β."""
+    """Public n-grams with their features, and the n-grams that effects are learnt from.
+
+    Attributes:
+        public: Public n-grams.
+        features: The features of all n-grams.
+        informative_rows: Numbers of the n-grams that effects are learnt from.
+    """
 
     public: PublicNgrams
-    features: Features  # of all n-grams
-    telling: Integers
+    features: Features
+    informative_rows: Integers
 
     @classmethod
-    def of(cls, measured: NoisyCounts, public: PublicNgrams, vectors: Floats) -> "Pool":
-        """For these measurements."""
-        return cls.with_rows(public, vectors, _informative(measured, public.prior))
+    def from_measurements(
+        cls, measured: NoisyCounts, public: PublicNgrams, vectors: Floats
+    ) -> "Pool":
+        """Return the pool for noisy counts, whose noise decides which n-grams are informative."""
+        return cls.from_rows(public, vectors, _choose_informative(measured, public.prior))
 
     @classmethod
-    def with_rows(cls, public: PublicNgrams, vectors: Floats, telling: Integers) -> "Pool":
-        """Of n-grams that tell something."""
-        return cls(public, Features.of(public, vectors, telling), telling)
+    def from_rows(cls, public: PublicNgrams, vectors: Floats, informative_rows: Integers) -> "Pool":
+        """Return the pool whose effects are learnt from these n-grams."""
+        features = Features.from_ngrams(public, vectors, informative_rows)
+        return cls(public, features, informative_rows)
 
     @cached_property
-    def rows(self) -> Features:
-        """The features of those that tell something."""
-        return self.features.rows(self.telling)
+    def informative_features(self) -> Features:
+        """The features of the n-grams that effects are learnt from."""
+        return self.features.select(self.informative_rows)
 
 
-def _informative(measured: NoisyCounts, prior: Floats) -> Integers:
-    """The n-grams that tell most of effects, where there are millions: the others only follow."""
-    if prior.size <= MOST_INFORMATIVE:
+def _choose_informative(measured: NoisyCounts, prior: Floats) -> Integers:
+    """Return the n-grams that say most about effects, where there are millions of n-grams."""
+    if prior.size <= MAX_INFORMATIVE_NGRAMS:
         return np.arange(prior.size)
     means = max(measured.total, 1.0) * prior
-    information = means**2 / (measured.noise**2 + (means * SPREAD) ** 2)
-    return np.sort(np.argsort(-information, kind="stable")[:MOST_INFORMATIVE])
+    information = means**2 / (measured.noise**2 + (means * RESIDUAL_STD) ** 2)
+    return np.sort(np.argsort(-information, kind="stable")[:MAX_INFORMATIVE_NGRAMS])
 
 
-def pooled_means(
+def fit_pooled_means(
     measured: NoisyCounts,
     pool: Pool,
     ridges: Floats,
     start: Floats | None = None,
-    steps: int = STEPS,
+    max_steps: int = MAX_STEPS,
 ) -> tuple[Floats, Floats]:
-    """μ_i = n π_i exp(x_i·β): what pooling expects of every count; and β. `ridges` of its blocks."""
-    ridge = np.repeat(ridges, pool.features.sizes)
+    """Fit the effects β, and return the expected counts μ_i = n π_i exp(x_i·β) and β.
+
+    Args:
+        measured: Noisy counts.
+        pool: Public n-grams and their features.
+        ridges: The ridge of each block of β.
+        start: β to start from; None: zeros.
+        max_steps: Number of Gauss–Newton steps, at most.
+    """
+    ridge = np.repeat(ridges, pool.features.block_sizes)
     beta = np.zeros(ridge.size) if start is None else start.copy()
-    means = _means(measured, pool, beta, max(measured.total, 1.0) * pool.public.prior)
-    for _ in range(steps):
-        change = _gauss_newton(measured, pool, means, beta, ridge)
-        furthest = float(np.abs(pool.rows.times(change)).max(initial=0.0))
-        beta += change * min(1.0, LARGEST_STEP / max(furthest, 1e-12))
-        means = _means(measured, pool, beta, means)
-        if furthest < 0.02:
+    means = _expect_counts(measured, pool, beta, max(measured.total, 1.0) * pool.public.prior)
+    for _ in range(max_steps):
+        change = _solve_gauss_newton_step(measured, pool, means, beta, ridge)
+        max_change = float(np.abs(pool.informative_features.dot(change)).max(initial=0.0))
+        # 1e-12 only guards against a division by 0.
+        beta += change * min(1.0, MAX_STEP / max(max_change, 1e-12))
+        means = _expect_counts(measured, pool, beta, means)
+        if max_change < STEP_TOLERANCE:
             break
     return means, beta
 
 
-def learnt_ridges(
+def learn_ridges(
     measured: NoisyCounts, pool: Pool, start: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Return ridges under which the effects are as large as they turn out to be, and β.
 
-    The precision of the effects of a block has a Gamma prior, worth `RIDGE_PRIOR_EFFECTS` effects
-    of precision `RIDGE_PRIOR`; MacKay's rule then gives
+    The precision of the effects of a block has a Gamma prior, worth `PRIOR_EFFECT_COUNT` effects
+    of precision `PRIOR_RIDGES`. MacKay's rule (Bayesian interpolation, 1992) then gives
 
         ridge = (Σ_j h_j/(h_j + ridge) + a) / (Σ_j β_j² + a / ridge_0),
 
     with h the diagonal of the information. Where noise hides the effects, the prior decides.
     """
-    ridges = RIDGE_PRIOR
+    ridges = PRIOR_RIDGES
     beta = start
-    for _ in range(ROUNDS):
-        means, beta = pooled_means(measured, pool, ridges, beta, ROUND_STEPS)
-        expected = means[pool.telling]
-        noise = measured.noise[pool.telling]
-        information = pool.rows.squared_sums(expected**2 / (noise**2 + (expected * SPREAD) ** 2))
+    for _ in range(RIDGE_ROUNDS):
+        means, beta = fit_pooled_means(measured, pool, ridges, beta, RIDGE_ROUND_STEPS)
+        expected = means[pool.informative_rows]
+        noise_std = measured.noise[pool.informative_rows]
+        information = pool.informative_features.approximate_diagonal(
+            expected**2 / (noise_std**2 + (expected * RESIDUAL_STD) ** 2)
+        )
         blocks = zip(
-            pool.features.blocks(information),
-            pool.features.blocks(beta),
+            pool.features.split_blocks(information),
+            pool.features.split_blocks(beta),
             ridges,
-            RIDGE_PRIOR,
+            PRIOR_RIDGES,
             strict=True,
         )
         ridges = np.array(
             [
-                (float((seen / (seen + ridge)).sum()) + RIDGE_PRIOR_EFFECTS)
-                / (float(effects @ effects) + RIDGE_PRIOR_EFFECTS / prior_ridge)
-                for seen, effects, ridge, prior_ridge in blocks
+                (float((h / (h + ridge)).sum()) + PRIOR_EFFECT_COUNT)
+                / (float(effects @ effects) + PRIOR_EFFECT_COUNT / prior_ridge)
+                for h, effects, ridge, prior_ridge in blocks
             ]
         )
     if beta is None:
@@ -333,104 +494,136 @@ def learnt_ridges(
     return ridges, beta
 
 
-def _means(measured: NoisyCounts, pool: Pool, beta: Floats, means: Floats) -> Floats:
-    ratios = np.exp(np.clip(pool.features.times(beta), -LARGEST_EFFECT, LARGEST_EFFECT))
-    return rescaled(measured, pool.public.prior * ratios, means)
+def _expect_counts(measured: NoisyCounts, pool: Pool, beta: Floats, means: Floats) -> Floats:
+    """Return the expected counts for β, given those of the step before."""
+    log_ratios = np.clip(pool.features.dot(beta), -MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return fit_scale(measured, pool.public.prior * np.exp(log_ratios), means)
 
 
-def _gauss_newton(
+def _solve_gauss_newton_step(
     measured: NoisyCounts, pool: Pool, means: Floats, beta: Floats, ridge: Floats
 ) -> Floats:
-    """One step for β: (JᵀWJ + R) Δ = JᵀW(y − μ) − Rβ, with J = diag(μ) x; rows of n-grams that tell something."""
-    public, features, words = pool.public, pool.rows, pool.rows.words
-    counts, noise, expected = (
-        each[pool.telling] for each in (measured.counts, measured.noise, means)
-    )
-    weights = 1 / (noise**2 + (expected * SPREAD) ** 2)
+    """Return the change Δ of β in one Gauss–Newton step.
+
+    It solves (JᵀWJ + R) Δ = JᵀW(y − μ) − Rβ, with J = diag(μ) x, W the precisions of y and R the
+    ridges. The rows are the informative n-grams and, where they were measured, the words.
+    """
+    public = pool.public
+    features = pool.informative_features
+    words = features.words
+    counts = measured.counts[pool.informative_rows]
+    noise_std = measured.noise[pool.informative_rows]
+    expected = means[pool.informative_rows]
+    weights = 1 / (noise_std**2 + (expected * RESIDUAL_STD) ** 2)
     residual = (counts - expected) * weights
     curvature = expected**2 * weights
     word_weights = np.zeros(public.word_total)
     if measured.word_counts is not None and measured.word_noise is not None:
-        word_weights = 1 / (measured.word_noise**2 + public.per_word((means * SPREAD) ** 2))
-        residual = residual + per_ngram(
-            words, (measured.word_counts - public.per_word(means)) * word_weights
-        )
+        unexplained_var = public.per_word((means * RESIDUAL_STD) ** 2)
+        word_weights = 1 / (measured.word_noise**2 + unexplained_var)
+        word_residual = (measured.word_counts - public.per_word(means)) * word_weights
+        residual = residual + per_ngram(words, word_residual)
         curvature = curvature + expected**2 * per_ngram(words, word_weights)
 
-    def normal(vector: Floats) -> Floats:
-        moved = expected * features.times(vector)
-        pulled = moved * weights
+    def multiply_normal_matrix(vector: Floats) -> Floats:
+        count_change = expected * features.dot(vector)
+        weighted_change = count_change * weights
         if word_weights.any():
-            pulled = pulled + per_ngram(
-                words, per_word(words, moved, public.word_total) * word_weights
-            )
-        return features.transposed(expected * pulled) + ridge * vector
+            word_change = per_word(words, count_change, public.word_total)
+            weighted_change = weighted_change + per_ngram(words, word_change * word_weights)
+        return features.transposed_dot(expected * weighted_change) + ridge * vector
 
-    target = features.transposed(expected * residual) - ridge * beta
-    return conjugate_gradients(normal, target, 1 / (features.squared_sums(curvature) + ridge))
-
-
-def rescaled(measured: NoisyCounts, shape: Floats, means: Floats) -> Floats:
-    """n·shape, with n fitted to the counts and to their total, which `means` say how much to trust."""
-    weights = 1 / (measured.noise**2 + (means * SPREAD) ** 2)
-    whole, trust = float(shape.sum()), 1 / measured.total_noise**2
-    seen = float((measured.counts * shape * weights).sum()) + measured.total * whole * trust
-    scale = seen / (float((shape * shape * weights).sum()) + whole**2 * trust)
-    return max(scale, 1.0 / whole) * shape
+    target = features.transposed_dot(expected * residual) - ridge * beta
+    diagonal = features.approximate_diagonal(curvature) + ridge
+    return solve_by_conjugate_gradients(multiply_normal_matrix, target, 1 / diagonal)
 
 
-def conjugate_gradients(
-    product: Callable[[Floats], Floats],
+def fit_scale(measured: NoisyCounts, shape: Floats, means: Floats) -> Floats:
+    """Return n·shape, with n fitted to the counts and to their total by weighted least squares.
+
+    Args:
+        measured: Noisy counts.
+        shape: In proportion to the expected counts.
+        means: About the expected counts, which set the weights.
+    """
+    weights = 1 / (measured.noise**2 + (means * RESIDUAL_STD) ** 2)
+    shape_sum = float(shape.sum())
+    total_weight = 1 / measured.total_noise**2
+    product = (
+        float((measured.counts * shape * weights).sum()) + measured.total * shape_sum * total_weight
+    )
+    square = float((shape * shape * weights).sum()) + shape_sum**2 * total_weight
+    # The expected total is at least one n-gram.
+    return max(product / square, 1.0 / shape_sum) * shape
+
+
+# --- Conjugate gradients ---
+
+
+def solve_by_conjugate_gradients(
+    multiply: Callable[[Floats], Floats],
     target: Floats,
     inverse_diagonal: Floats,
     *,
-    tolerance: float = 0.015,
+    tolerance: float = CG_TOLERANCE,
 ) -> Floats:
-    """Solve a positive definite system to a relative residual of `tolerance`, preconditioned by its diagonal."""
+    """Solve a positive definite system A·solution = target.
+
+    Args:
+        multiply: Returns the product of A with a vector.
+        target: The right-hand side.
+        inverse_diagonal: 1 / the diagonal of A, about: the preconditioner.
+        tolerance: Norm of the residual, relative to that of the target, at which to end.
+    """
     solution = np.zeros_like(target)
     residual = target.copy()
     direction = inverse_diagonal * residual
-    progress, squares = _products(residual, inverse_diagonal)
-    goal = tolerance**2 * squares
-    for _ in range(150):
-        if squares <= goal:
+    preconditioned_square, square = _square_residual(residual, inverse_diagonal)
+    square_goal = tolerance**2 * square
+    for _ in range(MAX_CG_ITERATIONS):
+        if square <= square_goal:
             break
-        image = product(direction)
-        _advance(solution, residual, direction, image, progress)
-        next_progress, squares = _products(residual, inverse_diagonal)
-        _turn(direction, residual, inverse_diagonal, next_progress / progress)
-        progress = next_progress
+        image = multiply(direction)
+        _advance(solution, residual, direction, image, preconditioned_square)
+        next_square, square = _square_residual(residual, inverse_diagonal)
+        _turn(direction, residual, inverse_diagonal, next_square / preconditioned_square)
+        preconditioned_square = next_square
     return solution
 
 
-# In kernels, so that an answer does not depend on the number of cores, as sums in BLAS do.
+# The sums are in kernels so that an answer does not depend on the number of cores, as sums in BLAS
+# do.
 @kernel
-def _products(residual: Floats, inverse_diagonal: Floats) -> tuple[float, float]:
-    """The residual's products with itself, preconditioned and plain."""
-    progress = squares = 0.0
-    for at in range(residual.size):
-        square = residual[at] * residual[at]
-        squares += square
-        progress += square * inverse_diagonal[at]
-    return progress, squares
+def _square_residual(residual: Floats, inverse_diagonal: Floats) -> tuple[float, float]:
+    """Return the square of the residual, preconditioned and plain."""
+    preconditioned_square = square = 0.0
+    for i in range(residual.size):
+        term = residual[i] * residual[i]
+        square += term
+        preconditioned_square += term * inverse_diagonal[i]
+    return preconditioned_square, square
 
 
 @kernel
 def _advance(
-    solution: Floats, residual: Floats, direction: Floats, image: Floats, progress: float
+    solution: Floats,
+    residual: Floats,
+    direction: Floats,
+    image: Floats,
+    preconditioned_square: float,
 ) -> None:
-    """As far along the direction as lowers the error most."""
-    bend = 0.0
-    for at in range(direction.size):
-        bend += direction[at] * image[at]
-    length = progress / bend
-    for at in range(direction.size):
-        solution[at] += length * direction[at]
-        residual[at] -= length * image[at]
+    """Move the solution along the direction to where the error is smallest."""
+    curvature = 0.0
+    for i in range(direction.size):
+        curvature += direction[i] * image[i]
+    length = preconditioned_square / curvature
+    for i in range(direction.size):
+        solution[i] += length * direction[i]
+        residual[i] -= length * image[i]
 
 
 @kernel
-def _turn(direction: Floats, residual: Floats, inverse_diagonal: Floats, part: float) -> None:
-    """The next direction, conjugate to the last."""
-    for at in range(direction.size):
-        direction[at] = inverse_diagonal[at] * residual[at] + part * direction[at]
+def _turn(direction: Floats, residual: Floats, inverse_diagonal: Floats, factor: float) -> None:
+    """Replace the direction by the next one, which is conjugate to it."""
+    for i in range(direction.size):
+        direction[i] = inverse_diagonal[i] * residual[i] + factor * direction[i]

@@ -1,7 +1,16 @@
-"""Flat empirical Bayes: how far counts really stray from what is expected, learnt from the noisy counts themselves.
+"""Shrink noisy counts towards what is expected of them, by nonparametric empirical Bayes.
 
-y_i ~ N(μ_i e^{g}, noise_i²), g from a mixture on a grid of log-ratios whose weights are fitted by EM (the
-nonparametric maximum likelihood estimate). The posterior mean of λ_i = μ_i e^{g} minimises expected KL.
+In:  noisy counts, their noise, and the expected counts μ of a model.
+Out: the posterior mean and standard deviation of every true count λ.
+
+The model is
+
+    y_i ~ N(μ_i e^g, noise_i²),
+
+where the log-ratio g has a distribution on a grid. Its weights are fitted to the noisy counts
+themselves by EM: the nonparametric maximum likelihood estimate. So how far counts stray from what
+is expected is learnt, not assumed. The posterior mean of λ_i = μ_i e^g minimises the expected KL
+divergence.
 """
 
 import numpy as np
@@ -10,97 +19,155 @@ from numpy.typing import NDArray
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.kernels import kernel
 
-GRID = np.linspace(-4.0, 4.0, 81)  # log-ratios
-RATIOS = np.exp(GRID)
-START = 0.6  # standard deviation of the first mixture
-ROUNDS = 60
-DEVIATIONS_ABOVE_NOISE = 12.0  # noise deviations above 0 where shrinking would change nothing
-DEVIATIONS_FROM_PRIOR = (
-    5.0  # noise deviations above 0 where a count beyond the grid speaks for itself
-)
-STRATA = 3  # frequent, middling and rare n-grams stray differently
-SMALLEST_STRATUM = 1000
-MOST_FITTED = 100_000  # n-grams of a stratum that fit the mixture: enough for 81 numbers
+# Log-ratios g of the grid: from e⁻⁴ to e⁴ times what is expected, in steps of 0.1. Chosen by hand;
+# not measured against other values.
+LOG_RATIO_GRID = np.linspace(-4.0, 4.0, 81)
+RATIO_GRID = np.exp(LOG_RATIO_GRID)
+
+# Standard deviation of the normal distribution of g that EM starts from. Chosen by hand; not
+# measured against other values.
+START_STD = 0.6
+
+# Number of EM iterations. Chosen by hand; not measured against other values.
+EM_ITERATIONS = 60
+
+# A count of more noise standard deviations than this is taken as it is: the grid is coarser than
+# its noise. Chosen by hand; not measured against other values.
+MIN_CLEAR_Z = 12.0
+
+# A count of more noise standard deviations than this is taken as it is if it is also beyond the
+# largest ratio of the grid, which would pull it down. Chosen by hand; not measured against other
+# values.
+MIN_CLEAR_Z_BEYOND_GRID = 5.0
+
+# Number of strata by expected count, at most, each with a distribution of its own: frequent,
+# middling and rare n-grams stray differently. Chosen by hand; not measured against other values.
+MAX_STRATA = 3
+
+# Number of n-grams in a stratum, at least. Chosen by hand; not measured against other values.
+MIN_STRATUM_SIZE = 1000
+
+# Number of n-grams of a stratum that fit the distribution, at most: enough for 81 weights. Chosen
+# by hand; not measured against other values.
+MAX_FITTED_NGRAMS = 100_000
+
+# Smallest log-likelihood, relative to the best point of the grid: exp(−80) is still a normal number
+# in single precision, and exp(−88) is not.
+MIN_LOG_LIKELIHOOD = -80.0
+
+# Added to every weight of the grid when moments are computed, so that an n-gram far from all
+# others has a posterior, too. Chosen by hand; not measured against other values.
+MIN_GRID_WEIGHT = 1e-12
+
+# Number of n-grams that a kernel adds side by side: 16 numbers in single precision fill a vector
+# register. It changes the speed, and the last digits.
+LANES = 16
 
 
-LANES = 16  # rows side by side in a kernel: of a register's size, so that the processor adds them at once
-
-
-def posterior(
-    counts: Floats, noise: Floats, means: Floats, *, on_one_core: bool = False
+def shrink_counts(
+    counts: Floats, noise_std: Floats, means: Floats, *, on_one_core: bool = False
 ) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of λ given its noisy count, for every n-gram.
+    """Return the posterior mean and standard deviation of every true count.
 
-    `on_one_core` where many are made side by side: the same to six digits, without the cores that BLAS asks for.
+    Args:
+        counts: Noisy counts.
+        noise_std: The standard deviation of their noise.
+        means: Expected counts, towards which noisy ones are shrunk.
+        on_one_core: For many calls side by side: the same to six digits, without the threads of
+            BLAS.
     """
-    expected, deviation = counts.copy(), noise.copy()
-    hidden = np.flatnonzero(~is_above_noise(counts, noise, means))
-    if not hidden.size:
-        return expected, deviation
-    parts = max(min(STRATA, hidden.size // SMALLEST_STRATUM), 1)
-    for rows in np.array_split(hidden[np.argsort(-means[hidden], kind="stable")], parts):
-        fitted = _mixture_on_one_core if on_one_core else _mixture
-        weights = fitted(counts, noise, means, rows[:: -(-rows.size // MOST_FITTED)])
-        _moments(counts, noise, means, rows, weights, expected, deviation)
-    return expected, deviation
+    expected = counts.copy()
+    std = noise_std.copy()
+    hidden_rows = np.flatnonzero(~is_above_noise(counts, noise_std, means))
+    if not hidden_rows.size:
+        return expected, std
+    strata = max(min(MAX_STRATA, hidden_rows.size // MIN_STRATUM_SIZE), 1)
+    by_mean = hidden_rows[np.argsort(-means[hidden_rows], kind="stable")]
+    fit = _fit_weights_on_one_core if on_one_core else _fit_weights
+    for rows in np.array_split(by_mean, strata):
+        every = -(-rows.size // MAX_FITTED_NGRAMS)
+        weights = fit(counts, noise_std, means, rows[::every])
+        _fill_moments(counts, noise_std, means, rows, weights, expected, std)
+    return expected, std
 
 
-def is_above_noise(counts: Floats, noise: Floats, means: Floats) -> Bools:
-    """Counts that speak for themselves: the grid is coarser than their noise, or does not reach them."""
-    beyond = means * RATIOS[-1]
-    clear: Bools = (counts > DEVIATIONS_ABOVE_NOISE * noise) | (
-        (counts > DEVIATIONS_FROM_PRIOR * noise) & (counts > beyond)
+def is_above_noise(counts: Floats, noise_std: Floats, means: Floats) -> Bools:
+    """Return which counts are so clear that they are taken as they are.
+
+    Either the grid is coarser than their noise, or it does not reach them.
+
+    Args:
+        counts: Noisy counts.
+        noise_std: The standard deviation of their noise.
+        means: Expected counts.
+    """
+    grid_end = means * RATIO_GRID[-1]
+    clear: Bools = (counts > MIN_CLEAR_Z * noise_std) | (
+        (counts > MIN_CLEAR_Z_BEYOND_GRID * noise_std) & (counts > grid_end)
     )
     return clear
 
 
-def _mixture(counts: Floats, noise: Floats, means: Floats, rows: Integers) -> Floats:
-    """The weights of the grid by EM."""
-    likelihoods = np.empty((rows.size, GRID.size), np.float32)
-    _fill(counts, noise, means, rows, likelihoods)
-    weights = _first_weights()
-    for _ in range(ROUNDS):
+def _fit_weights(counts: Floats, noise_std: Floats, means: Floats, rows: Integers) -> Floats:
+    """Return the weights of the grid, fitted by EM to these n-grams."""
+    likelihoods = np.empty((rows.size, LOG_RATIO_GRID.size), np.float32)
+    _fill_likelihoods(counts, noise_std, means, rows, likelihoods)
+    weights = _make_start_weights()
+    for _ in range(EM_ITERATIONS):
         evidence = likelihoods @ weights.astype(np.float32)
         weights = weights * (likelihoods.T @ (1 / evidence)) / rows.size
         weights /= weights.sum()
     return weights
 
 
-def _first_weights() -> Floats:
-    weights: Floats = np.exp(-0.5 * (GRID / START) ** 2)
+def _make_start_weights() -> Floats:
+    weights: Floats = np.exp(-0.5 * (LOG_RATIO_GRID / START_STD) ** 2)
     return weights / float(weights.sum())
 
 
-def _mixture_on_one_core(counts: Floats, noise: Floats, means: Floats, rows: Integers) -> Floats:
-    """The same by a kernel: BLAS would start threads in each of the threads that ask for a mixture."""
-    likelihoods = np.ones((-(-rows.size // LANES) * LANES, GRID.size), np.float32)
-    _fill(counts, noise, means, rows, likelihoods)
-    blocks = np.ascontiguousarray(likelihoods.reshape(-1, LANES, GRID.size).transpose(0, 2, 1))
-    weights = _first_weights()
-    for _ in range(ROUNDS):
-        weights = weights * _by_point(blocks, weights.astype(np.float32), rows.size) / rows.size
+def _fit_weights_on_one_core(
+    counts: Floats, noise_std: Floats, means: Floats, rows: Integers
+) -> Floats:
+    """Return the same weights by a kernel.
+
+    BLAS would start threads in each of the threads that fit weights.
+    """
+    padded_size = -(-rows.size // LANES) * LANES
+    likelihoods = np.ones((padded_size, LOG_RATIO_GRID.size), np.float32)
+    _fill_likelihoods(counts, noise_std, means, rows, likelihoods)
+    by_block = likelihoods.reshape(-1, LANES, LOG_RATIO_GRID.size)
+    blocks = np.ascontiguousarray(by_block.transpose(0, 2, 1))
+    weights = _make_start_weights()
+    for _ in range(EM_ITERATIONS):
+        ratio_sums = _sum_ratios(blocks, weights.astype(np.float32), rows.size)
+        weights = weights * ratio_sums / rows.size
         weights /= weights.sum()
     return weights
 
 
 @kernel
-def _by_point(blocks: NDArray[np.float32], weights: NDArray[np.float32], number: int) -> Floats:
-    """Σ likelihood/evidence over the rows, for each point of the grid; a block is LANES rows, the last maybe fewer."""
+def _sum_ratios(
+    blocks: NDArray[np.float32], weights: NDArray[np.float32], row_count: int
+) -> Floats:
+    """Return Σ likelihood/evidence over the n-grams, for each point of the grid.
+
+    A block has `LANES` n-grams; the last one may have fewer, and is padded.
+    """
     sums = np.zeros((weights.size, LANES), np.float32)
     evidence = np.zeros(LANES, np.float32)
-    for block in range(blocks.shape[0]):
-        own = blocks[block]
+    for b in range(blocks.shape[0]):
+        block = blocks[b]
         evidence[:] = 0
         for g in range(weights.size):
             for lane in range(LANES):
-                evidence[lane] += weights[g] * own[g, lane]
+                evidence[lane] += weights[g] * block[g, lane]
         for lane in range(LANES):
             evidence[lane] = (
-                np.float32(1) / evidence[lane] if block * LANES + lane < number else np.float32(0)
+                np.float32(1) / evidence[lane] if b * LANES + lane < row_count else np.float32(0)
             )
         for g in range(weights.size):
             for lane in range(LANES):
-                sums[g, lane] += evidence[lane] * own[g, lane]
+                sums[g, lane] += evidence[lane] * block[g, lane]
     total = np.zeros(weights.size)
     for g in range(weights.size):
         for lane in range(LANES):
@@ -109,44 +176,48 @@ def _by_point(blocks: NDArray[np.float32], weights: NDArray[np.float32], number:
 
 
 @kernel
-def _fill(
-    counts: Floats, noise: Floats, means: Floats, rows: Integers, likelihoods: NDArray[np.float32]
+def _fill_likelihoods(
+    counts: Floats,
+    noise_std: Floats,
+    means: Floats,
+    rows: Integers,
+    likelihoods: NDArray[np.float32],
 ) -> None:
-    """Likelihoods of every grid point, relative to the best one of the row."""
-    for at in range(rows.size):
-        i = rows[at]
+    """Write the likelihood of every point of the grid, relative to the best one of the n-gram."""
+    for row in range(rows.size):
+        i = rows[row]
         best = np.inf
-        for g in range(GRID.size):
-            z = (counts[i] - means[i] * RATIOS[g]) / noise[i]
+        for g in range(LOG_RATIO_GRID.size):
+            z = (counts[i] - means[i] * RATIO_GRID[g]) / noise_std[i]
             best = min(best, 0.5 * z * z)
-        for g in range(GRID.size):
-            z = (counts[i] - means[i] * RATIOS[g]) / noise[i]
-            likelihoods[at, g] = np.exp(max(best - 0.5 * z * z, -80.0))
+        for g in range(LOG_RATIO_GRID.size):
+            z = (counts[i] - means[i] * RATIO_GRID[g]) / noise_std[i]
+            likelihoods[row, g] = np.exp(max(best - 0.5 * z * z, MIN_LOG_LIKELIHOOD))
 
 
 @kernel
-def _moments(
+def _fill_moments(
     counts: Floats,
-    noise: Floats,
+    noise_std: Floats,
     means: Floats,
     rows: Integers,
     weights: Floats,
     expected: Floats,
-    deviation: Floats,
+    std: Floats,
 ) -> None:
-    """Posterior mean and standard deviation of λ, in double precision."""
+    """Write the posterior mean and standard deviation of λ, in double precision."""
     for i in rows:
         best = np.inf
-        for g in range(GRID.size):
-            z = (counts[i] - means[i] * RATIOS[g]) / noise[i]
+        for g in range(LOG_RATIO_GRID.size):
+            z = (counts[i] - means[i] * RATIO_GRID[g]) / noise_std[i]
             best = min(best, 0.5 * z * z)
         mass = first = second = 0.0
-        for g in range(GRID.size):
-            value = means[i] * RATIOS[g]
-            z = (counts[i] - value) / noise[i]
-            part = (weights[g] + 1e-12) * np.exp(best - 0.5 * z * z)
-            mass += part
-            first += part * value
-            second += part * value * value
+        for g in range(LOG_RATIO_GRID.size):
+            value = means[i] * RATIO_GRID[g]
+            z = (counts[i] - value) / noise_std[i]
+            term = (weights[g] + MIN_GRID_WEIGHT) * np.exp(best - 0.5 * z * z)
+            mass += term
+            first += term * value
+            second += term * value * value
         expected[i] = first / mass
-        deviation[i] = np.sqrt(max(second / mass - (first / mass) ** 2, 0.0))
+        std[i] = np.sqrt(max(second / mass - (first / mass) ** 2, 0.0))

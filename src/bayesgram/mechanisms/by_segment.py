@@ -17,9 +17,9 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.cores import parallel_map
-from bayesgram.inference.chaining import join, kept
+from bayesgram.inference.chaining import combine_with_previous, make_measurements
 from bayesgram.inference.design import ClippingPlan
-from bayesgram.inference.hierarchy import JointPosterior, by_source, infer_segments
+from bayesgram.inference.hierarchy import JointPosterior, infer_segments, merge_source_weights
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.io.segments import ALL, Segments
 from bayesgram.mechanisms.base import (
@@ -140,7 +140,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         releases = []
         for number, name in enumerate(self.names):
             carried = None if self.previous is None else combined[number]
-            measurements = kept(noisy[number], parts, carried)
+            measurements = make_measurements(noisy[number], parts, carried)
             releases.append(
                 make_release(
                     self._mechanism_of(name),
@@ -179,7 +179,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
             details: dict[str, Any] = {SEGMENT_CHANGES_DETAIL: changes} if changes else {}
             if self.previous.has_segment(name):
                 before = self.previous.previous_for(name).release
-                combined, drifts = join(measured, parts, before, drift_of_all)
+                combined, drifts = combine_with_previous(measured, parts, before, drift_of_all)
                 drift_of_all = drifts if drift_of_all is None else drift_of_all
                 details[DRIFT_DETAIL] = {order: asdict(drift) for order, drift in drifts.items()}
             all_combined.append(combined)
@@ -193,10 +193,10 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         source_count = len(vocabulary.source_names)
         inferred = [
             joint.everyone,
-            *(by_source(posterior, source_count) for posterior in joint.segments),
+            *(merge_source_weights(posterior, source_count) for posterior in joint.segments),
         ]
         orders = [part.order for _, part in vocabulary.by_order]
-        shares = [{}, *joint.shares_told(orders)]
+        shares = [{}, *joint.describe_shares(orders)]
         return [
             describe_outcome(posterior, vocabulary, {**segment_details, **share})
             for posterior, segment_details, share in zip(inferred, details, shares, strict=True)

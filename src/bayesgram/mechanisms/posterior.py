@@ -19,7 +19,7 @@ import numpy as np
 from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, UsageError
-from bayesgram.inference.chaining import join, kept
+from bayesgram.inference.chaining import combine_with_previous, make_measurements
 from bayesgram.inference.design import (
     UNLISTED_RATIO,
     ClippingPlan,
@@ -33,7 +33,7 @@ from bayesgram.inference.design import (
     max_amounts,
     order_shapes,
 )
-from bayesgram.inference.mixing import dominant_source, likely_weights
+from bayesgram.inference.mixing import dominant_source, fit_rough_weights
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
@@ -218,7 +218,7 @@ class Posterior(CountsMechanism):
         combined, drift = self._combine_with_previous(noisy, parts)
         outcome = describe_outcome(infer_orders(combined, parts), vocabulary, {**drift, **details})
         carried = None if self.previous is None else combined
-        return replace(outcome, measurements=kept(noisy, parts, carried))
+        return replace(outcome, measurements=make_measurements(noisy, parts, carried))
 
     def _combine_with_previous(
         self, noisy: list[NoisyCounts], parts: list[Vocabulary]
@@ -226,7 +226,7 @@ class Posterior(CountsMechanism):
         """Return noisy counts together with those of the previous release, and card details."""
         if self.previous is None:
             return noisy, {}
-        combined, drifts = join(noisy, parts, self.previous.release)
+        combined, drifts = combine_with_previous(noisy, parts, self.previous.release)
         return combined, {DRIFT_DETAIL: {order: asdict(drift) for order, drift in drifts.items()}}
 
 
@@ -307,7 +307,7 @@ def norm_histogram_query(state: QueryState) -> Query | None:
         users, totals, sources, first_words = design.histogram.split(noisy.astype(np.float64))
         noise_std = multiplier * UNITS / USER_UNITS
         histogram = NormHistogram.from_noisy(users, totals, design.histogram.largest, noise_std)
-        weights = likely_weights(sources, multiplier * UNITS / SOURCE_UNITS, design.public)
+        weights = fit_rough_weights(sources, multiplier * UNITS / SOURCE_UNITS, design.public)
         updated = design if weights is None else design.with_source_weights(weights)
         plan = choose_clipping(
             histogram,
