@@ -441,7 +441,7 @@ def _make_block(rows: pa.Table, column_count: int, *, after: bytes) -> UserCount
     names = users.take(pa.array(firsts))
     codes = np.repeat(np.arange(len(names), dtype=np.int32), np.diff(np.append(firsts, len(users))))
     ngrams, counts = (np.asarray(rows[name].combine_chunks()) for name in ("ngram", "count"))
-    return build_user_counts(names, codes, ngrams, counts, column_count=column_count)
+    return build_user_counts(names, codes, ngrams, counts, vocabulary_size=column_count)
 
 
 def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
