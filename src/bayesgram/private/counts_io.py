@@ -282,6 +282,11 @@ class CountsLocation:
     unlisted_size: int = 0  # columns after the n-grams; none for a file, which does not say
 
     @property
+    def column_count(self) -> int:
+        """How many ids there are: n-grams, and then those that the vocabulary does not list."""
+        return self.vocabulary_size + self.unlisted_size
+
+    @property
     def files(self) -> list[Path]:
         """The file, or its parts in order of their names."""
         return sorted(self.file.glob("*.parquet")) if self.file.is_dir() else [self.file]
@@ -305,9 +310,7 @@ class CountsLocation:
                 remaining -= len(batch)
                 if remaining < 0:
                     raise _damaged_error(file)
-                yield _check_batch(
-                    file, first_row, batch, self.vocabulary_size + self.unlisted_size
-                )
+                yield _check_batch(file, first_row, batch, self.column_count)
         if remaining:
             raise _damaged_error(self.path)
 
@@ -365,6 +368,9 @@ def _locate(path: str | Path, vocabulary_size: int | None) -> CountsLocation:
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
+    if folder.name == COUNTS_FILE and (folder.parent / META_FILE).is_file():
+        # The file of a counts folder, which says what the ids beyond the vocabulary are.
+        folder = folder.parent
     if folder.is_dir():
         return CountsLocation(path, folder / COUNTS_FILE, *_read_meta(folder, vocabulary_size))
     if vocabulary_size is None:
