@@ -517,6 +517,19 @@ def test_folders_say_how_many_columns_are_unlisted(counts, vocabulary, tmp_path)
     same_arrays(load_counts(tmp_path / "listed"), counts.listed_only)
 
 
+def test_the_file_of_a_counts_folder_is_read_as_the_folder(counts, vocabulary, tmp_path):
+    save_counts(counts, vocabulary, tmp_path / "counts")
+    for size in (None, len(vocabulary)):
+        again = load_counts(tmp_path / "counts" / "counts.parquet", vocabulary_size=size)
+        same_arrays(again, counts)
+        assert again.vocabulary_fingerprint == vocabulary.fingerprint
+    (tmp_path / "alone").mkdir()
+    counts_file = tmp_path / "alone" / "counts.parquet"
+    counts_file.write_bytes((tmp_path / "counts" / "counts.parquet").read_bytes())
+    with pytest.raises(BayesgramError, match="ngram is not in 0 … 5"):
+        load_counts(counts_file, vocabulary_size=len(vocabulary))
+
+
 def test_folders_by_segment_have_the_columns_of_every_segment(vocabulary, tmp_path):
     counts = count(table(many_rows()), vocabulary, by="country", segments=["de", "fr"])
     save_counts(counts, vocabulary, tmp_path / "counts")
