@@ -433,26 +433,24 @@ def count_row_windows(ids: Ids, ends: Integers, orders: Integers, start_mark: in
     Args:
         ids: The token numbers of several rows, one after the other; EMPTY ends a sentence.
         ends: Row r is the stream before ends[r].
-        orders: The orders of n-grams.
+        orders: The orders of n-grams, ascending.
         start_mark: The number of <s>; NO_MARK where sentences have none.
     """
     windows = np.zeros((ends.size, orders.size), np.int64)
-    at = 0
+    first = 0
     for row in range(ends.size):
-        length = 0
-        starts = 0
-        while at < ends[row]:
-            if ids[at] != EMPTY:
-                length += 1
-                starts += ids[at] == start_mark
-            at += 1
-            if length and (at == ends[row] or ids[at] == EMPTY):
+        sentence = first
+        for at in range(first, ends[row]):
+            if ids[at] == EMPTY:
                 for place in range(orders.size):
-                    windows[row, place] += max(length - orders[place] + 1, 0)
-                    if orders[place] == 1:
-                        windows[row, place] -= starts
-                length = 0
-                starts = 0
+                    windows[row, place] += max(at - sentence - orders[place] + 1, 0)
+                sentence = at + 1
+        for place in range(orders.size):
+            windows[row, place] += max(ends[row] - sentence - orders[place] + 1, 0)
+        if start_mark != NO_MARK and orders.size and orders[0] == 1:
+            for at in range(first, ends[row]):
+                windows[row, 0] -= ids[at] == start_mark
+        first = ends[row]
     return windows
 
 
