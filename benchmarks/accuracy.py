@@ -141,7 +141,7 @@ def main() -> None:
 
     start = perf_counter()
     vocabulary = Vocabulary.load(options.vocab)
-    counts = load_counts(options.counts, vocabulary_size=len(vocabulary))
+    counts = load_counts(options.counts, vocabulary_size=len(vocabulary)).listed_only
     print(
         f"read in {perf_counter() - start:.2f} s: {counts.ngrams.size:,} nonzeros over {len(vocabulary):,} n-grams"
     )

@@ -182,7 +182,7 @@ def _told(made: Release) -> str:
 def halves(counts: str, vocab: str, epsilon: float, runs: int) -> None:
     """The second half of the users, alone and after the first."""
     vocabulary = Vocabulary.load(vocab)
-    every = load_counts(counts, vocabulary_size=len(vocabulary))
+    every = load_counts(counts, vocabulary_size=len(vocabulary)).listed_only
     parts = [_part(every, side) for side in (0, 1)]
     truth = np.bincount(parts[1].ngrams, parts[1].counts, len(vocabulary))
     for run in range(runs):

@@ -112,7 +112,7 @@ def main() -> None:
     options = parser.parse_args()
     vocabulary = Vocabulary.load(options.vocab)
     people = [
-        (Path(path).stem, load_counts(path, vocabulary_size=len(vocabulary)))
+        (Path(path).stem, load_counts(path, vocabulary_size=len(vocabulary)).listed_only)
         for path in options.counts
     ]
     for name, counts in [*people, *(made_up_people(vocabulary) if options.made_up else ())]:

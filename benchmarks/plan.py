@@ -49,13 +49,15 @@ def made_up(users: int, size: int) -> Iterator[People]:
     text = pa.Table.from_batches(Population(users=1, seed=7).public_text(15 * size))
     vocabulary = bg.Vocabulary.from_public(text, order=3, size=size)
     messages = pa.Table.from_batches(Population(users=users, seed=1).messages())
-    yield People("demo", vocabulary, bg.count(messages, vocabulary))
+    yield People("demo", vocabulary, bg.count(messages, vocabulary).listed_only)
 
 
 def stored(vocab: str, counts: str) -> People:
     """Counts that are there already."""
     vocabulary = bg.Vocabulary.load(vocab)
-    return People(counts, vocabulary, bg.load_counts(counts, vocabulary_size=len(vocabulary)))
+    return People(
+        counts, vocabulary, bg.load_counts(counts, vocabulary_size=len(vocabulary)).listed_only
+    )
 
 
 def compared(people: People, epsilon: float) -> str:

@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     vocabularies = [Vocabulary.load(path) for path in options.vocab]
-    counts = load_counts(options.counts, vocabulary_size=len(vocabularies[0]))
+    counts = load_counts(options.counts, vocabulary_size=len(vocabularies[0])).listed_only
     truth, rows = counts.totals, []
 
     def loss(

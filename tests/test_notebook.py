@@ -1,5 +1,7 @@
 """What a notebook shows, and rows as tables of other libraries."""
 
+import shutil
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -138,9 +140,10 @@ def test_a_library_that_is_not_there(release, monkeypatch):
 def test_counts_say_themselves_how_large_their_vocabulary_is(counts, vocabulary, tmp_path):
     bg.save_counts(counts, vocabulary, tmp_path / "counts")
     assert bg.load_counts(tmp_path / "counts").vocabulary_size == len(vocabulary)
+    shutil.copy(tmp_path / "counts" / "counts.parquet", tmp_path / "rows.parquet")
     with pytest.raises(
         bg.UsageError, match=r"does not say how large its vocabulary is; give vocabulary_size=len\("
     ):
-        bg.load_counts(tmp_path / "counts" / "counts.parquet")
+        bg.load_counts(tmp_path / "rows.parquet")
     with pytest.raises(bg.UsageError, match="no such counts"):
         bg.load_counts(tmp_path / "none")

@@ -128,7 +128,9 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
     """Counts and a vocabulary from files."""
     vocabulary = Vocabulary.load(options.inputs[1])
     return _matrix(
-        options.out, load_counts(options.inputs[0], vocabulary_size=len(vocabulary)), vocabulary
+        options.out,
+        load_counts(options.inputs[0], vocabulary_size=len(vocabulary)).listed_only,
+        vocabulary,
     )
 
 

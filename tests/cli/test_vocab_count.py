@@ -106,3 +106,55 @@ def test_a_format_that_is_not_read_is_wrong_use(work):
         "array.json: is one JSON array; one object a line is read. `jq -c '.[]' OLD > NEW.jsonl` makes"
         in message
     )
+
+
+def write_people(work):
+    """Users who wrote 1 listed bigram of 2, and 150 who wrote none of them."""
+    lines = [f"u{user},the red {SECRET}" for user in range(200)]
+    lines += [f"v{user},{SECRET} {SECRET} {SECRET}" for user in range(150)]
+    lines += ["w,alone"]
+    (work / "people.csv").write_text("\n".join(["user,text", *lines, ""]))
+
+
+def test_what_the_vocabulary_covers_is_said(work):
+    write_people(work)
+    done = bayesgram(*count("people.csv", output="covered"), cwd=work)
+    assert done.returncode == 0, done.stderr
+    # 200 of 200 · 2 + 150 · 2 bigrams are listed: 29%.
+    lines = dict(line.split(":", 1) for line in done.stdout.splitlines())
+    assert lines["covers"].strip() == "29% of bigrams"
+    assert lines["users"].strip() == "about 200"
+    assert lines["users without n-grams"].strip() == "about 150"
+    said = " ".join(done.stderr.split())
+    assert (
+        "note: vocab.parquet covers 29% of bigrams that people wrote. To cover more, make a larger"
+        " list (`bayesgram vocab --size`), use public text that is nearer to theirs, or add n-grams"
+        " with `bayesgram discover`." in said
+    )
+    assert SECRET not in done.stdout + done.stderr
+    told = json.loads(check_output(*count("people.csv", "--json", "--force"), cwd=work))
+    assert told["coverage"] == {"2": 0.29}
+    assert told["users_without_ngrams"] == 150
+    assert (told["users"], told["nonzeros"]) == (200, 200)
+
+
+def test_nothing_is_to_be_done_where_the_vocabulary_covers_enough(work):
+    done = bayesgram(*count("data/a.csv", output="enough"), cwd=work)
+    assert "covers: 100% of bigrams" in " ".join(done.stdout.split())
+    assert "users without n-grams: fewer than 100" in " ".join(done.stdout.split())
+    assert "To cover more" not in done.stderr
+    (work / "words.csv").write_text("user,text\nann,alone\n")
+    done = bayesgram(*count("words.csv", output="words"), cwd=work)
+    assert "covers: nothing: people wrote no n-gram of these orders" in " ".join(
+        done.stdout.split()
+    )
+    assert "To cover more" not in done.stderr
+
+
+def test_coverage_is_of_all_segments_together(work):
+    lines = ["ann,the red fish,de", "bob,the red zebra,fr", "cy,no fish here,de"]
+    (work / "by.csv").write_text("\n".join(["user,text,country", *lines, ""]))
+    chosen = ("--by", "country", "--segments", "de,fr", "--json")
+    told = json.loads(check_output(*count("by.csv", *chosen, output="by"), cwd=work))
+    assert told["coverage"] == {"2": 0.5}
+    assert told["users_without_ngrams"] == 100  # at most: below 100 is rounded to 100

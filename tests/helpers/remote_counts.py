@@ -21,7 +21,11 @@ class ChunkedCounts(PrivateCounts):
     def vocabulary_size(self):
         return self.inner.vocabulary_size
 
-    def aggregate(self, measure, merge=np.add):
+    @property
+    def unlisted_size(self):
+        return self.inner.unlisted_size
+
+    def aggregate_all(self, measure, merge=np.add):
         edges = [0, *self.cuts, len(self.inner.users)]
         rows = [
             UserRows(

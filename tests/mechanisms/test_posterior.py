@@ -403,7 +403,7 @@ def population():
     """2,000 made-up users, and a vocabulary of 2,000 trigrams."""
     people = Population(users=2_000, seed=3)
     vocabulary = Vocabulary.from_public(list(people.public_text(20_000)), order=3, size=2_000)
-    return count(list(people.messages()), vocabulary), vocabulary
+    return count(list(people.messages()), vocabulary).listed_only, vocabulary
 
 
 def loss(counts, vocabulary, mechanism):

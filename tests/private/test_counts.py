@@ -51,14 +51,14 @@ def as_dict(counts):
 
 
 def expected(rows):
+    """{(user, column): count}; the last column is for bigrams that are not listed."""
     found = Counter()
     ids = {ngram: i for i, ngram in enumerate(VOCABULARY.ngrams.to_pylist())}
     for user, text in rows:
         for sentence in text.split("."):
             words = sentence.split()
             for pair in pairwise(words):
-                if " ".join(pair) in ids:
-                    found[user, ids[" ".join(pair)]] += 1
+                found[user, ids.get(" ".join(pair), len(ids))] += 1
     return dict(found)
 
 
@@ -98,11 +98,12 @@ def test_merging_early_changes_nothing(rows):
 
 
 def test_rows_are_ascending_and_nobody_is_empty():
-    rows = [("b", "d d d"), ("a", "c a b c"), ("c", "nothing known")]
+    rows = [("b", "d d d"), ("a", "c a b c"), ("c", "nothing known"), ("d", "alone. d . a")]
     counts = count(table(rows), VOCABULARY)
-    assert counts.users.to_pylist() == [b"a", b"b"]
-    assert counts.ngrams.tolist() == [0, 1, 2, 4]
-    assert counts.counts.tolist() == [1, 1, 1, 2]
+    assert as_dict(counts) == expected(rows)
+    assert counts.listed_only.users.to_pylist() == [b"a", b"b"]
+    assert counts.listed_only.ngrams.tolist() == [0, 1, 2, 4]
+    assert counts.listed_only.counts.tolist() == [1, 1, 1, 2]
     assert counts.totals.tolist() == [1, 1, 1, 0, 2]
     assert counts.users_per_ngram.tolist() == [1, 1, 1, 0, 1]
 

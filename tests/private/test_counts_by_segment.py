@@ -42,7 +42,10 @@ def table(rows):
 
 
 def literal(rows, segments, other):
-    """{user: {(segment, bigram): count}} by reading one row after the other."""
+    """{user: {column: count}} by reading one row after the other.
+
+    After segments × bigrams, each segment has a column for bigrams that are not listed.
+    """
     names = [*segments, "other"] if other else list(segments)
     listed = {ngram: i for i, ngram in enumerate(VOCABULARY.ngrams.to_pylist())}
     found = {}
@@ -50,13 +53,14 @@ def literal(rows, segments, other):
         segment = country if country in segments else "other"
         if segment not in names:
             continue
-        for sentence in text.lower().replace(",", " .").split("."):
+        for sentence in text.lower().replace(",", " ").split("."):
             tokens = sentence.split()
             for pair in pairwise(tokens):
+                column = len(names) * len(listed) + names.index(segment)
                 if " ".join(pair) in listed:
                     column = names.index(segment) * len(listed) + listed[" ".join(pair)]
-                    own = found.setdefault(user, {})
-                    own[column] = own.get(column, 0) + 1
+                own = found.setdefault(user, {})
+                own[column] = own.get(column, 0) + 1
     return found
 
 
@@ -74,7 +78,9 @@ def test_a_user_of_several_segments_is_one_row():
     counts = bg.count(table(ROWS), VOCABULARY, by="country", segments=["de", "fr"], other=True)
     assert isinstance(counts, SegmentedCounts)
     assert rows_of(counts) == literal(ROWS, ["de", "fr"], other=True)
-    assert len(rows_of(counts)["ann"]) == 5  # three bigrams in fr, two of them in de
+    # Three bigrams in fr, two of them in de, and "fish red" in de, which is not listed.
+    assert len(rows_of(counts)["ann"]) == 6
+    assert rows_of(counts)["eve"][3 * len(VOCABULARY)] == 1  # "nothing known", in de
     assert SECRET not in repr(counts)
 
 
@@ -190,7 +196,7 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
     rows = [
         (
             f"u{rng.integers(40)}",
-            str(rng.choice(["the red fish", "blue fish sleeps"])),
+            str(rng.choice(["the red fish", "blue fish sleeps", "a red fish", "no, nothing here"])),
             str(rng.choice(["de", "fr"])),
         )
         for _ in range(500)
@@ -299,8 +305,11 @@ def test_more_segments_than_numbers_can_be_counted_are_refused(monkeypatch):
     monkeypatch.setattr(counting, "MAX_COUNT", 2 * len(VOCABULARY))
     with pytest.raises(UsageError, match="use fewer segments, or a smaller vocabulary"):
         bg.count(table(ROWS), VOCABULARY, by="country", segments=["de", "fr"], other=True)
-    monkeypatch.setattr(counting, "MAX_COUNT", 3 * len(VOCABULARY))
-    many = [(f"u{i}", "the red fish", "de") for i in range(len(VOCABULARY) + 1)]
+    monkeypatch.setattr(counting, "MAX_COUNT", 3 * len(VOCABULARY) + 2)  # 3 columns are unlisted
+    with pytest.raises(UsageError, match="use fewer segments, or a smaller vocabulary"):
+        bg.count(table(ROWS), VOCABULARY, by="country", segments=["de", "fr"], other=True)
+    monkeypatch.setattr(counting, "MAX_COUNT", 3 * len(VOCABULARY) + 3)
+    many = [(f"u{i}", "the red fish", "de") for i in range(len(VOCABULARY) + 2)]
     with pytest.raises(UsageError, match="too many for so many users"):
         bg.count(table(many), VOCABULARY, by="country", segments=["de", "fr"], other=True)
 

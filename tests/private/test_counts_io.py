@@ -172,7 +172,12 @@ def test_missing_and_foreign_folders(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "step"), [(1, "Count again with `bayesgram count`."), (99, "Use a newer one.")]
+    ("number", "step"),
+    [
+        (1, "Count again with `bayesgram count`."),
+        (2, "Count again with `bayesgram count`."),  # had no columns for unlisted n-grams
+        (99, "Use a newer one."),
+    ],
 )
 def test_another_format_is_refused_with_the_next_step(tmp_path, number, step):
     vocabulary = reference_paper.make_vocabulary([1, 2])
@@ -183,7 +188,7 @@ def test_another_format_is_refused_with_the_next_step(tmp_path, number, step):
     meta.write_text(json.dumps(json.loads(meta.read_text()) | {"format": number}))
     with pytest.raises(
         UsageError,
-        match=rf"is a counts folder of format {number}; this bayesgram reads 2\. {step}$",
+        match=rf"is a counts folder of format {number}; this bayesgram reads 3\. {step}$",
     ):
         load_counts(tmp_path / "counts", vocabulary_size=2)
 

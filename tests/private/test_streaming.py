@@ -10,7 +10,7 @@ import pytest
 from bayesgram.io import read_records
 from bayesgram.private import counts as counting
 from bayesgram.private import streaming
-from bayesgram.private.counts import count
+from bayesgram.private.counts import count, summarise_counts
 from bayesgram.private.counts_io import load_counts, save_counts
 from bayesgram.private.streaming import count_to_folder
 from bayesgram.public.vocabulary import Vocabulary
@@ -54,7 +54,10 @@ def test_what_waits_on_disk_gives_the_same_counts(
         pq.read_table(tmp_path / name / "counts.parquet") for name in ("streamed", "more")
     )
     assert streamed.cast(PLAIN).equals(whole.cast(PLAIN))
-    assert (told.users, told.nonzeros) == (300, whole.num_rows)
+    listed = np.count_nonzero(whole["ngram"].to_numpy() < len(vocabulary))
+    assert (told.users, told.nonzeros) == (300, listed)
+    assert told == summarise_counts(count(batches, vocabulary), vocabulary)
+    assert listed < whole.num_rows
     assert load_counts(
         tmp_path / "streamed", vocabulary_size=len(vocabulary)
     ).vocabulary_fingerprint

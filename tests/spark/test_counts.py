@@ -31,7 +31,7 @@ from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.private import public_row_check
 from bayesgram.private.clipping import clip, clipped_mass_sum, clipped_sum
-from bayesgram.private.counts import count
+from bayesgram.private.counts import count, summarise_counts
 from bayesgram.private.counts_io import load_counts, save_counts
 from bayesgram.private.norm_histogram import norm_histogram_sum
 from bayesgram.public import public_rows
@@ -258,9 +258,13 @@ def test_a_source_without_an_ngram_is_refused_by_name(spark):
 def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
     design, choice = Design.from_vocabulary(vocabulary), CLIPPING_PLANS["lost words and counts"]
     measured, asked = design.coordinates(choice), design.clipped_words(choice)
-    assert counts.sizes() == (len(local.users), local.ngrams.size)
+    assert counts.sizes() == (len(local.listed_only.users), local.listed_only.ngrams.size)
     assert same(counts.totals, local.totals)
     assert same(counts.users_per_ngram, local.users_per_ngram)
+    assert counts.unlisted_size == local.unlisted_size > 0
+    there = summarise_counts(counts, vocabulary)
+    assert there == summarise_counts(local, vocabulary)
+    assert sum(there.unlisted.values()) > 0
     for sums in (
         lambda each: norm_histogram_sum(each, design.ngrams, design.histogram),
         lambda each: clipped_mass_sum(each, measured, asked, clip_norm=choice.clip_norm),
@@ -356,7 +360,7 @@ def test_a_task_that_runs_twice_counts_once(local, vocabulary, tmp_path):
     words = [sys.executable, script, tmp_path / "counts", str(len(vocabulary)), tmp_path]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(len(local.users))]
+    assert done.stdout.split() == [str(len(local.listed_only.users))]
     attempts = [line.split() for line in (tmp_path / "attempts").read_text().splitlines()]
     assert any(int(attempt) > 0 for _, attempt in attempts), (
         attempts
@@ -382,6 +386,7 @@ def test_counts_on_disk_are_read_by_both_engines(spark, counts, local, vocabular
         again = engine.load_counts(spark, tmp_path / folder, vocabulary_size=len(vocabulary))
         assert again.vocabulary_fingerprint == vocabulary.fingerprint
         assert same(again.totals, local.totals)
+        assert summarise_counts(again, vocabulary) == summarise_counts(local, vocabulary)
     with pytest.raises(UsageError, match="exists already"):
         engine.save_counts(counts, vocabulary, tmp_path / "there")
 
@@ -395,7 +400,7 @@ def test_a_user_whose_rows_are_in_several_parts_is_one_user(spark, local, vocabu
     for number in range(3):  # every third row of everybody
         pq.write_table(rows.take(np.arange(number, len(rows), 3)), file / f"part-{number}.parquet")
     found = engine.load_counts(spark, tmp_path / "c", vocabulary_size=len(vocabulary))
-    assert found.sizes() == (len(local.users), local.ngrams.size)
+    assert found.sizes() == (len(local.listed_only.users), local.listed_only.ngrams.size)
     measured = Design.from_vocabulary(vocabulary).ngrams
     there, here = (clipped_sum(counts, measured, clip_norm=0.5) for counts in (found, local))
     assert same(there, here)

@@ -151,6 +151,7 @@ def win_rates(
         error: The probability that an interval is wrong.
     """
     check_int("pairs", pairs, 1, 10**7, "pairs of outputs")
+    counts = counts.listed_only
     user = user_with_most_counts(counts)
     rows = slice(counts.starts[user], counts.starts[user + 1])
     user_counts = np.zeros(counts.vocabulary_size, np.int64)

@@ -29,7 +29,10 @@ from bayesgram.version import VERSION
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditTarget:
-    """A mechanism on a dataset. Attackers know all of it but one user."""
+    """A mechanism on a dataset. Attackers know all of it but one user.
+
+    The dataset is counts of the vocabulary's n-grams: columns of unlisted ones are left out.
+    """
 
     mechanism: CountsMechanism
     counts: UserCounts
@@ -37,6 +40,7 @@ class AuditTarget:
     budget: Budget | None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "counts", self.counts.listed_only)
         self.mechanism.check_budget(self.budget)
         if self.mechanism.audit_refusal is not None:
             raise UsageError.for_argument(

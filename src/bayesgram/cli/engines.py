@@ -12,8 +12,7 @@ from bayesgram.errors import UsageError
 if TYPE_CHECKING:
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
-    from bayesgram.private.counts import PrivateCounts
-    from bayesgram.private.streaming import CountSummary
+    from bayesgram.private.counts import CountSummary, PrivateCounts
     from bayesgram.public.candidate_weights import PublicTextModel
     from bayesgram.public.discovered_ngrams import Discovery
     from bayesgram.public.vocabulary import Vocabulary
@@ -142,7 +141,7 @@ def count_to_folder_on_spark(
     """
     from bayesgram.io import no_rows_error
     from bayesgram.io.records import Columns
-    from bayesgram.private.streaming import CountSummary
+    from bayesgram.private.counts import summarise_counts
     from bayesgram.spark.counts import count_texts, save_counts
     from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
@@ -155,7 +154,7 @@ def count_to_folder_on_spark(
         if not counts.rows_read:
             raise no_rows_error(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)
-        return CountSummary(*counts.sizes()), counts.bad_rows.by_reason
+        return summarise_counts(counts, vocabulary), counts.bad_rows.by_reason
 
 
 def discover_on_spark(

@@ -373,6 +373,11 @@ def _warn_of_repeated_ngrams(vocabulary: "Vocabulary", path: Path) -> None:
 
 # --- count ---
 
+# Of people's n-grams: where the vocabulary covers less, `count` says what to do about it.
+LOW_COVERAGE = 0.3
+
+ORDER_NAMES = {1: "unigrams", 2: "bigrams", 3: "trigrams"}
+
 
 def count(
     private: options.Private,
@@ -404,6 +409,8 @@ def count(
 
     --tokenizer is needed only for a vocabulary made elsewhere, which doesn't say how its text was
     cut.
+
+    What the vocabulary covers is the share of people's n-grams that it lists, repeats included.
 
     Private text that was given to `vocab` as public text is refused: vocab.parquet.rows knows its
     rows.
@@ -463,7 +470,9 @@ def count(
         report |= {
             "users": console.round_private(summary.users),
             "nonzeros": console.round_private(summary.nonzeros),
+            "users_without_ngrams": console.round_private(summary.users_without_ngrams),
             "rounded": console.ROUNDING,
+            "coverage": {order: round(share, 2) for order, share in summary.coverage.items()},
             "not_read": list_unread(private),
             "any_ngram_found": summary.nonzeros > 0,
             "public_rows_checked": vocabulary.public_rows is not None,
@@ -471,12 +480,35 @@ def count(
     else:
         report["users"] = console.format_private(summary.users)
         report["nonzeros"] = console.format_private(summary.nonzeros)
+        report["users without n-grams"] = console.format_private(summary.users_without_ngrams)
+        report["covers"] = _format_coverage(summary.coverage)
     if checked_segments is not None:
         names = checked_segments.all_names
         report["segments"] = list(names) if json else _format_segments(checked_segments)
     report["bad_rows_skipped"] = bad_rows
     report["note"] = "private: keep this folder where the text is kept"
     console.print_report(report, json=json)
+    low = {order: share for order, share in summary.coverage.items() if share < LOW_COVERAGE}
+    if low and summary.nonzeros:
+        console.print_note(
+            f"note: {vocab} covers {_format_coverage(low)} that people wrote. To cover more, make a"
+            " larger list (`bayesgram vocab --size`), use public text that is nearer to theirs, or"
+            " add n-grams with `bayesgram discover`."
+        )
+
+
+def _format_coverage(coverage: "Mapping[int, float]") -> str:
+    """Return shares of orders in words.
+
+    >>> _format_coverage({1: 0.914, 2: 0.17}), _format_coverage({})
+    ('91% of unigrams, 17% of bigrams', 'nothing: people wrote no n-gram of these orders')
+    """
+    if not coverage:
+        return "nothing: people wrote no n-gram of these orders"
+    return ", ".join(
+        f"{share:.0%} of {ORDER_NAMES.get(order, f'{order}-grams')}"
+        for order, share in coverage.items()
+    )
 
 
 def _parse_segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":

@@ -342,7 +342,7 @@ def _fit_tails(
     """
     visible = np.flatnonzero(users > 0)
     last = int(visible[-1])
-    mode = int(min(max(np.argmax(users), last - TAIL_FITTED_BINS), last - 1))
+    mode = min(max(int(np.argmax(users)), last - TAIL_FITTED_BINS), last - 1)
     beyond = np.arange(users.size - mode)
     slopes, curvatures = (grid.ravel() for grid in np.meshgrid(TAIL_SLOPES, TAIL_CURVATURES))
     exponents = -slopes[:, None] * beyond - curvatures[:, None] * beyond**2 / 2

@@ -138,6 +138,8 @@ def tune(
         paper: C, W and the kind of sensitivity; its S and ρ are ignored.
         grid: The candidates.
     """
+    # `clip` has no row for users without a listed n-gram, so the split must not have one either.
+    counts = counts.listed_only
     clipped = clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=randomness.key)
     is_scoring = scoring_users(counts, key=randomness.key)
     scoring = clipped.select(is_scoring)

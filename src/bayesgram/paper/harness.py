@@ -174,7 +174,7 @@ def load_data(counts: Path, vocab: Path) -> ExperimentData:
         raise UsageError(
             f"{vocab}: has n-grams of several orders; the paper's experiments take one, such as 3."
         )
-    user_counts = load_user_counts(counts, vocabulary_size=len(vocabulary))
+    user_counts = load_user_counts(counts, vocabulary_size=len(vocabulary)).listed_only
     user_counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
     users = round_to_two_digits(len(user_counts.users))
     return ExperimentData(user_counts, vocabulary, users, "given counts")
@@ -324,14 +324,15 @@ class CachedCounts(UserCounts):
 
     @classmethod
     def from_counts(cls, counts: UserCounts) -> "CachedCounts":
-        """Return the same counts, with an empty memory."""
+        """Return the same counts of listed n-grams, with an empty memory."""
+        listed = counts.listed_only
         return cls(
-            counts.users,
-            counts.starts,
-            counts.ngrams,
-            counts.counts,
-            counts.vocabulary_size,
-            counts.vocabulary_fingerprint,
+            listed.users,
+            listed.starts,
+            listed.ngrams,
+            listed.counts,
+            listed.vocabulary_size,
+            listed.vocabulary_fingerprint,
         )
 
     def cached_sum(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:

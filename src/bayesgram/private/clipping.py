@@ -539,10 +539,11 @@ def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: i
     max_total = check_max_total(max_total)
     if not isinstance(counts, UserCounts):
         return LazyClippedCounts(counts, counts.vocabulary_size, largest, max_total, key)
+    listed = counts.listed_only
     csr = _clip(
-        counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key)
+        listed.starts, listed.ngrams, listed.counts, largest, max_total, user_keys(listed, key=key)
     )
-    return ClippedCounts(*csr, counts.vocabulary_size, largest, max_total)
+    return ClippedCounts(*csr, listed.vocabulary_size, largest, max_total)
 
 
 @kernel

@@ -9,6 +9,10 @@ a function of some complete users (`UserRows`) that returns an array, and the ar
 are merged by `np.add` or `np.maximum`. So one machine and a cluster run the same kernels. As sums
 of integers do not depend on the order of users, both return the same bits.
 
+Counts also hold how many n-grams a user wrote that the vocabulary does not list, for each of its
+orders: columns after those of the n-grams. `PrivateCounts.aggregate` leaves them out, and
+`aggregate_all` does not.
+
 The kernels at the end bring rows of (user, n-gram, count) into CSR form: rows come in any order,
 and leave with ascending n-grams and counts ≥ 1, one run of rows a user.
 """
@@ -34,7 +38,9 @@ from bayesgram.io.segments import Segments
 from bayesgram.kernels import copy_part, inlined, kernel
 from bayesgram.notebook import html
 from bayesgram.private.public_row_check import PublicRowCheck
+from bayesgram.private.unlisted import UnlistedTotals
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.ngrams import START
 from bayesgram.text.strings import StringTable, hash_rows
 from bayesgram.text.tokenizer import buffers
 
@@ -99,12 +105,34 @@ class PrivateCounts(AggregateCounts):
     """What mechanisms take: counts as people wrote them, not yet bounded."""
 
     vocabulary_fingerprint: str | None  # None for counts made elsewhere that don't name one
+    # Columns from `vocabulary_size` on: n-grams that the vocabulary does not list, of the k-th of
+    # its K orders in column V + k (by segment, S·V + s·K + k). 0 where nobody counted them.
     unlisted_size: int = 0
 
+    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
+        """Measure all users who have an n-gram of the vocabulary, and merge the results.
+
+        `measure` sees these n-grams alone.
+
+        Args:
+            measure: A function of some complete users that returns an array.
+            merge: How the arrays of different users are merged: `np.add` or `np.maximum`.
+        """
+        if not self.unlisted_size:
+            return self.aggregate_all(measure, merge)
+        return self.aggregate_all(partial(_measure_listed, measure, self.vocabulary_size), merge)
+
+    @abstractmethod
     def aggregate_all(
         self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
     ) -> Array:
-        return self.aggregate(measure, merge)
+        """Measure all users who have any row, and all columns, and merge the results.
+
+        Args:
+            measure: A function of some complete users that returns an array. N-grams from
+                `vocabulary_size` on are those that the vocabulary does not list.
+            merge: How the arrays of different users are merged: `np.add` or `np.maximum`.
+        """
 
     def cached_sum(self, name: tuple[object, ...], compute: Callable[[], Integers]) -> Integers:  # noqa: ARG002
         """Return a sum over these users.
@@ -137,6 +165,66 @@ def _check_vocabulary(
         f"the counts belong to the vocabulary {shown} of {counts_size:,} n-grams, and this one is"
         f" {fingerprint[:12]}… of {size:,}; give the one the counts were made with, or count again."
     )
+
+
+# A plain function, so that it can be pickled: it runs where the users' rows are.
+def _measure_listed(
+    measure: Callable[[UserRows], Array], vocabulary_size: int, rows: UserRows
+) -> Array:
+    return measure(keep_listed(rows, vocabulary_size))
+
+
+def keep_listed(rows: UserRows, vocabulary_size: int) -> UserRows:
+    """Return the same users without what the vocabulary does not list.
+
+    Users who have nothing else are left out.
+
+    Args:
+        rows: Some users, each complete.
+        vocabulary_size: How many n-grams are listed.
+    """
+    kept, starts, ngrams, counts = _keep_listed(
+        rows.starts, rows.ngrams, rows.counts, vocabulary_size
+    )
+    users = rows.users
+    if users is not None and kept.size < len(users):
+        users = users.take(pa.array(kept))
+    return UserRows(starts, ngrams, counts, users)
+
+
+@kernel
+def _keep_listed(
+    starts: Integers, ngrams: Ids, counts: Ids, vocabulary_size: int
+) -> tuple[Integers, Integers, Ids, Ids]:
+    """Return which users have listed n-grams, and their CSR arrays."""
+    ends = np.empty(starts.size - 1, np.int64)
+    users = 0
+    size = 0
+    for user in range(ends.size):
+        # N-grams ascend: those that are not listed come last, and are few.
+        end = starts[user + 1]
+        while end > starts[user] and ngrams[end - 1] >= vocabulary_size:
+            end -= 1
+        ends[user] = end
+        users += end > starts[user]
+        size += end - starts[user]
+    kept = np.empty(users, np.int64)
+    kept_starts = np.zeros(users + 1, np.int64)
+    kept_ngrams = np.empty(size, np.int32)
+    kept_counts = np.empty(size, np.int32)
+    users = 0
+    size = 0
+    for user in range(ends.size):
+        if ends[user] == starts[user]:
+            continue
+        for at in range(starts[user], ends[user]):
+            kept_ngrams[size] = ngrams[at]
+            kept_counts[size] = counts[at]
+            size += 1
+        kept[users] = user
+        kept_starts[users + 1] = size
+        users += 1
+    return kept, kept_starts, kept_ngrams, kept_counts
 
 
 def _sum_counts(rows: UserRows, size: int) -> Integers:
@@ -193,10 +281,12 @@ class UserCounts(PrivateCounts):
     Attributes:
         users: The ids, which are distinct.
         starts: Where the row of each user begins, and where the last one ends.
-        ngrams: The n-grams of all users, by their row in the vocabulary.
+        ngrams: The n-grams of all users, by their row in the vocabulary. Numbers from
+            `vocabulary_size` on are those that it does not list; `listed_only` is without them.
         counts: How often the user wrote each.
         vocabulary_size: The number of n-grams of the vocabulary.
         vocabulary_fingerprint: Which vocabulary it is; None for counts made elsewhere.
+        unlisted_size: The number of columns for n-grams that are not listed.
 
     Example:
         >>> import bayesgram as bg
@@ -211,6 +301,7 @@ class UserCounts(PrivateCounts):
     counts: Ids
     vocabulary_size: int
     vocabulary_fingerprint: str | None
+    unlisted_size: int = 0
 
     def __post_init__(self) -> None:
         """Check that a user has one row, and each n-gram once in it.
@@ -219,7 +310,11 @@ class UserCounts(PrivateCounts):
         """
         is_distinct = pc.count_distinct(self.users).as_py() == len(self.users)
         if not is_distinct or not is_valid_csr(
-            self.starts, self.ngrams, self.counts, len(self.users), self.vocabulary_size
+            self.starts,
+            self.ngrams,
+            self.counts,
+            len(self.users),
+            self.vocabulary_size + self.unlisted_size,
         ):
             raise UsageError(
                 "these are not counts per user; make them with count(), load_counts() or"
@@ -233,7 +328,29 @@ class UserCounts(PrivateCounts):
         """For notebooks: shows nothing of what was counted, nor of how many people."""
         return html(repr(self), [("note", "private: keep it where the text is kept")])
 
-    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
+    @cached_property
+    def listed_only(self) -> "UserCounts":
+        """The same counts of the vocabulary's n-grams alone, and of users who wrote one of them.
+
+        For whoever reads the arrays: nothing there is counted that the vocabulary does not list.
+        """
+        if not self.unlisted_size:
+            return self
+        rows = keep_listed(
+            UserRows(self.starts, self.ngrams, self.counts, self.users), self.vocabulary_size
+        )
+        return UserCounts(
+            self.users if rows.users is None else rows.users,
+            rows.starts,
+            rows.ngrams,
+            rows.counts,
+            self.vocabulary_size,
+            self.vocabulary_fingerprint,
+        )
+
+    def aggregate_all(
+        self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
+    ) -> Array:
         """Measure all users, block by block on all cores, and merge the results."""
         rows = UserRows(self.starts, self.ngrams, self.counts, self.users)
         merged: Array = merge.reduce(map_user_blocks(rows, measure))
@@ -244,7 +361,8 @@ class UserCounts(PrivateCounts):
 class SegmentedCounts:
     """Counts per user and segment: one row a user, whatever segments they are in.
 
-    N-gram i in segment s is column s·V + i of `flat`. These are no `PrivateCounts`: only a
+    N-gram i in segment s is column s·V + i of `flat`, and what the vocabulary does not list follows
+    them all: of the k-th of K orders, column S·V + s·K + k. These are no `PrivateCounts`: only a
     mechanism that knows of segments takes them.
 
     Attributes:
@@ -439,17 +557,26 @@ def count_records(
     pending = Occurrences()
     merged: list[CountRows] = []
     owners = UserSegmentIds(vocabulary, segments)
+    unlisted = owners.new_unlisted_totals()
     texts = (
         (batch.text, owners.encode(names.add(*buffers(batch.user)), batch)) for batch in records
     )
     sample = None if check is None else check.private
-    for matches in vocabulary.matcher.match(texts, cores=cores, rows=sample):
+    for matches in vocabulary.matcher.match(
+        texts, cores=cores, rows=sample, add_unlisted=unlisted.add
+    ):
         pending.add(*owners.decode(*matches))
         if pending.size > MAX_PENDING:
             merged.append(_merge_occurrences(*concatenate_occurrences(pending.take())))
     last = unit_counts(*concatenate_occurrences(pending.take()))
-    columns = (np.concatenate(parts) for parts in zip(*merged, last, strict=True))
-    counts = build_user_counts(names.strings(), *columns, vocabulary_size=owners.column_count)
+    parts = [*merged, last, owners.unlisted_rows(unlisted)]
+    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    counts = build_user_counts(
+        names.strings(),
+        *columns,
+        vocabulary_size=owners.column_count,
+        unlisted_size=owners.unlisted_size,
+    )
     return _sort_by_hash(counts, vocabulary.fingerprint)
 
 
@@ -457,18 +584,24 @@ class UserSegmentIds:
     """Who wrote a row, and in which segment, as one number while text is searched."""
 
     def __init__(self, vocabulary: Vocabulary, segments: Segments | None) -> None:
-        if segments is not None and len(segments) * len(vocabulary) > MAX_COUNT:
+        self._vocabulary_size = len(vocabulary)
+        self._order_count = len(vocabulary.by_order)
+        self._segment_count = 0 if segments is None else len(segments)
+        if segments is not None and self.column_count + self.unlisted_size > MAX_COUNT:
             raise UsageError(
                 f"{len(segments)} segments of {len(vocabulary):,} n-grams: at most {MAX_COUNT:,}"
                 " numbers can be counted; use fewer segments, or a smaller vocabulary."
             )
-        self._vocabulary_size = len(vocabulary)
-        self._segment_count = 0 if segments is None else len(segments)
 
     @property
     def column_count(self) -> int:
         """Columns of the counts: n-grams, or segments × n-grams."""
         return self._vocabulary_size * max(self._segment_count, 1)
+
+    @property
+    def unlisted_size(self) -> int:
+        """Columns after them, for n-grams that are not listed: orders, or segments × orders."""
+        return self._order_count * max(self._segment_count, 1)
 
     def encode(self, users: Ids, batch: Records) -> Ids:
         """Return user and segment of every row, as one number."""
@@ -487,6 +620,22 @@ class UserSegmentIds:
             return owners, ngrams
         users, segments = np.divmod(owners, np.int32(self._segment_count))
         return users, segments * np.int32(self._vocabulary_size) + ngrams
+
+    def new_unlisted_totals(self) -> UnlistedTotals:
+        """Return a place to add up what is not listed, by encoded number and order."""
+        return UnlistedTotals(self._order_count)
+
+    def unlisted_rows(self, totals: UnlistedTotals) -> CountRows:
+        """Take totals, and return them as rows of counts."""
+        owners, numbers = totals.take()
+        places, orders = np.nonzero(numbers)
+        users = owners[places]
+        columns = self.column_count + orders
+        if self._segment_count:
+            users, segments = np.divmod(users, np.int32(self._segment_count))
+            columns += segments * self._order_count
+        counts = np.minimum(numbers[places, orders], MAX_COUNT)
+        return users, columns.astype(np.int32), counts.astype(np.int32)
 
 
 class Occurrences:
@@ -537,6 +686,7 @@ def build_user_counts(
     first: int = 0,
     vocabulary_size: int,
     vocabulary_fingerprint: str | None = None,
+    unlisted_size: int = 0,
 ) -> UserCounts:
     """Merge rows of (user, n-gram, count) in any order; users without a row are left out.
 
@@ -548,6 +698,7 @@ def build_user_counts(
         first: The number of the first user who has a name.
         vocabulary_size: How many n-grams there are.
         vocabulary_fingerprint: Which vocabulary it is, if that is known.
+        unlisted_size: How many columns follow, for n-grams that the vocabulary does not list.
     """
     if is_sorted(users, ngrams):
         # As in a counts folder: no need to sort, nor for the memory to do it.
@@ -561,7 +712,9 @@ def build_user_counts(
     if present.size < len(names):
         names = names.take(pa.array(present))
         starts = starts[np.append(present, -1)]
-    return UserCounts(names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint)
+    return UserCounts(
+        names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint, unlisted_size
+    )
 
 
 # --- Order of users ---
@@ -596,7 +749,164 @@ def _sort_by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
         counts.counts[places],
         counts.vocabulary_size,
         fingerprint,
+        counts.unlisted_size,
     )
+
+
+# --- Coverage: how much of what people wrote the vocabulary lists ---
+
+
+@dataclass(frozen=True)
+class CountSummary:
+    """How much was counted. Private: exact.
+
+    Attributes:
+        users: Users who wrote an n-gram of the vocabulary.
+        nonzeros: Pairs of a user and an n-gram of the vocabulary that they wrote.
+        users_without_ngrams: Users who wrote n-grams of its orders, but none that it lists.
+        listed: For each order, how many of the n-grams that people wrote are listed.
+        unlisted: For each order, how many are not; nothing where nobody counted them.
+    """
+
+    users: int
+    nonzeros: int
+    users_without_ngrams: int
+    listed: dict[int, int]
+    unlisted: dict[int, int]
+
+    @property
+    def coverage(self) -> dict[int, float]:
+        """The share of people's n-grams that is listed, for each order.
+
+        An order is left out if nobody wrote an n-gram of it, or if unlisted ones were not counted.
+        """
+        return {
+            order: self.listed[order] / (self.listed[order] + unlisted)
+            for order, unlisted in self.unlisted.items()
+            if self.listed[order] + unlisted
+        }
+
+
+class SummaryMeasure:
+    """Measures of a `CountSummary`, to be added up over users.
+
+    Args:
+        vocabulary: The vocabulary of the counts.
+        unlisted_size: How many columns of the counts are for n-grams that are not listed.
+        segment_count: How many segments people are counted by; 1 if they are not.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, unlisted_size: int, segment_count: int = 1) -> None:
+        self._orders = [part.order for _, part in vocabulary.by_order]
+        self._has_unlisted = unlisted_size > 0
+        places = np.repeat(
+            np.arange(len(self._orders)), [len(part) for _, part in vocabulary.by_order]
+        ).astype(np.int32)
+        if vocabulary.tokenizer.boundaries:
+            # The start of a sentence is given, never predicted: <s> alone is no n-gram of a text.
+            places[pc.equal(vocabulary.ngrams, START).to_numpy(zero_copy_only=False)] = -1
+        # A partial of a plain function, so that it can be pickled.
+        self.measure = partial(
+            _measure_summary,
+            places=places,
+            order_count=len(self._orders),
+            listed_size=segment_count * len(vocabulary),
+        )
+
+    def summary(self, measured: Integers) -> CountSummary:
+        """Return the summary of what was added up over all users."""
+        users, nonzeros, users_without, *sums = measured.tolist()
+        order_count = len(self._orders)
+        return CountSummary(
+            users,
+            nonzeros,
+            users_without,
+            dict(zip(self._orders, sums[:order_count], strict=True)),
+            dict(zip(self._orders, sums[order_count:], strict=True)) if self._has_unlisted else {},
+        )
+
+
+def _measure_summary(rows: UserRows, places: Ids, order_count: int, listed_size: int) -> Integers:
+    return _summarise_rows(rows.starts, rows.ngrams, rows.counts, places, order_count, listed_size)
+
+
+@kernel
+def _summarise_rows(
+    starts: Integers, ngrams: Ids, counts: Ids, places: Ids, order_count: int, listed_size: int
+) -> Integers:
+    """Return users, nonzeros, users without listed n-grams, and sums by order: listed, unlisted.
+
+    Args:
+        starts: Where each user's rows start.
+        ngrams: Columns: n-grams, from `listed_size` on those that are not listed.
+        counts: The count of each.
+        places: For each n-gram of the vocabulary, the place of its order; −1 to leave it out.
+        order_count: How many orders there are.
+        listed_size: Segments × n-grams.
+    """
+    summary = np.zeros(3 + 2 * order_count, np.int64)
+    for user in range(starts.size - 1):
+        has_listed = starts[user] < starts[user + 1] and ngrams[starts[user]] < listed_size
+        summary[0 if has_listed else 2] += starts[user] < starts[user + 1]
+        for at in range(starts[user], starts[user + 1]):
+            if ngrams[at] >= listed_size:
+                place = (ngrams[at] - listed_size) % order_count
+                summary[3 + order_count + place] += counts[at]
+                continue
+            summary[1] += 1
+            place = places[ngrams[at] % places.size]
+            if place >= 0:
+                summary[3 + place] += counts[at]
+    return summary
+
+
+def summarise_counts(
+    counts: PrivateCounts | SegmentedCounts, vocabulary: Vocabulary
+) -> CountSummary:
+    """Return how much was counted, over all segments together. Private: exact.
+
+    Args:
+        counts: Private counts.
+        vocabulary: The vocabulary that they were counted with.
+    """
+    if isinstance(counts, SegmentedCounts):
+        flat = counts.flat
+        segment_count = len(counts.segments)
+    else:
+        flat = counts
+        segment_count = 1
+    measure = SummaryMeasure(vocabulary, flat.unlisted_size, segment_count)
+    return measure.summary(flat.aggregate_all(measure.measure))
+
+
+def coverage_by_order(
+    counts: PrivateCounts | SegmentedCounts, vocabulary: Vocabulary
+) -> dict[int, float]:
+    """Return the share of people's n-grams that the vocabulary lists, for each order.
+
+    Private: exact. By segment, this is over all segments together.
+
+    Args:
+        counts: Private counts.
+        vocabulary: The vocabulary that they were counted with.
+
+    Returns:
+        Shares by order. An order of which nobody wrote an n-gram is left out; there is none at all
+        for counts made elsewhere, where n-grams that are not listed were not counted.
+
+    Example:
+        >>> import bayesgram as bg
+        >>> vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["a b", "a c"]}), order=1)
+        >>> counts = bg.count(pa.table({"user": ["ann"], "text": ["a b x y"]}), vocabulary)
+        >>> coverage_by_order(counts, vocabulary)
+        {1: 0.5}
+    """
+    return summarise_counts(counts, vocabulary).coverage if _has_unlisted(counts) else {}
+
+
+def _has_unlisted(counts: PrivateCounts | SegmentedCounts) -> bool:
+    flat = counts.flat if isinstance(counts, SegmentedCounts) else counts
+    return flat.unlisted_size > 0
 
 
 # --- Neighbouring datasets ---
@@ -612,6 +922,7 @@ def remove_user(counts: UserCounts, user: int) -> UserCounts:
         np.concatenate([counts.counts[:first], counts.counts[last:]]),
         counts.vocabulary_size,
         counts.vocabulary_fingerprint,
+        counts.unlisted_size,
     )
 
 
@@ -633,6 +944,7 @@ def add_users(counts: UserCounts, rows: Sequence[tuple[Ids, Ids]]) -> UserCounts
         np.concatenate([counts.counts, *(numbers for _, numbers in rows)]).astype(np.int32),
         counts.vocabulary_size,
         counts.vocabulary_fingerprint,
+        counts.unlisted_size,
     )
 
 

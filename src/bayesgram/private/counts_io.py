@@ -3,7 +3,8 @@
 A counts folder is private (mode 0700) and holds counts.parquet and meta.json. counts.parquet has
 the columns `user`, `ngram` (an id) and `count`, with each user's rows together; it may be a folder
 of parts. meta.json has the format, the vocabulary and, where people are counted by segment, the
-segments: n-gram i in segment s is the id s·V + i then.
+segments: n-gram i in segment s is the id s·V + i then. The ids from V on (S·V with S segments) are
+n-grams that the vocabulary does not list, by order; meta.json says of how many orders.
 
 A Parquet file that was made elsewhere needs the same three columns; its rows may have any order.
 `load_counts` reads everything into memory; `counts_on_disk` leaves it on disk.
@@ -38,11 +39,12 @@ from bayesgram.private.counts import (
     split_users,
 )
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.ngrams import MAX_ORDER
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import buffers
 from bayesgram.version import VERSION
 
-FORMAT = 2
+FORMAT = 3
 META_FILE = "meta.json"
 COUNTS_FILE = "counts.parquet"
 FOLDER_FILES = (META_FILE, COUNTS_FILE)
@@ -100,11 +102,16 @@ def save_counts(
     """
     if isinstance(counts, SegmentedCounts):
         segments: Segments | None = counts.segments
+        segment_count = len(counts.segments)
         flat = counts.flat
     else:
         segments = None
+        segment_count = 1
         flat = counts
-    with open_counts_writer(vocabulary, path, force=force, segments=segments) as write:
+    unlisted = flat.unlisted_size // segment_count
+    with open_counts_writer(
+        vocabulary, path, force=force, segments=segments, unlisted=unlisted
+    ) as write:
         write(require_in_memory(flat, "save_counts"))
 
 
@@ -115,6 +122,7 @@ def open_counts_writer(
     *,
     force: bool = False,
     segments: Segments | None = None,
+    unlisted: int = 0,
 ) -> Iterator[Callable[[UserCounts], None]]:
     """Yield a function that writes some users; the counts folder appears when the block ends well.
 
@@ -123,9 +131,12 @@ def open_counts_writer(
         path: Where the folder is made.
         force: Whether a counts folder that exists there is replaced.
         segments: The segments that are counted by, if any.
+        unlisted: How many columns a segment has for n-grams that are not listed.
     """
     with (
-        stage_counts_folder(vocabulary, path, force=force, segments=segments) as file,
+        stage_counts_folder(
+            vocabulary, path, force=force, segments=segments, unlisted=unlisted
+        ) as file,
         pq.ParquetWriter(file, SCHEMA, **PARQUET_OPTIONS) as writer,
     ):
 
@@ -144,6 +155,7 @@ def stage_counts_folder(
     *,
     force: bool = False,
     segments: Segments | None = None,
+    unlisted: int = 0,
 ) -> Iterator[Path]:
     """Yield where to write counts.parquet; the counts folder appears when the block ends well.
 
@@ -158,6 +170,7 @@ def stage_counts_folder(
             "order": vocabulary.order,
             "tokenizer": vocabulary.tokenizer.name,
         },
+        "unlisted": unlisted,
         "segments": None if segments is None else segments.to_json(),
     }
     with write_folder_atomically(path, contents=FOLDER_FILES, force=force, private=True) as folder:
@@ -230,6 +243,7 @@ def load_location(location: "CountsLocation") -> UserCounts:
         counts,
         vocabulary_size=location.vocabulary_size,
         vocabulary_fingerprint=location.fingerprint,
+        unlisted_size=location.unlisted_size,
     )
 
 
@@ -265,6 +279,12 @@ class CountsLocation:
     file: Path
     vocabulary_size: int
     fingerprint: str | None  # None for a file, which names no vocabulary
+    unlisted_size: int = 0  # columns after the n-grams; none for a file, which does not say
+
+    @property
+    def column_count(self) -> int:
+        """How many ids there are: n-grams, and then those that the vocabulary does not list."""
+        return self.vocabulary_size + self.unlisted_size
 
     @property
     def files(self) -> list[Path]:
@@ -290,7 +310,7 @@ class CountsLocation:
                 remaining -= len(batch)
                 if remaining < 0:
                     raise _damaged_error(file)
-                yield _check_batch(file, first_row, batch, self.vocabulary_size)
+                yield _check_batch(file, first_row, batch, self.column_count)
         if remaining:
             raise _damaged_error(self.path)
 
@@ -337,13 +357,20 @@ def locate_segmented_counts(
         vocabulary_size: How many n-grams the vocabulary has. A folder knows its own.
     """
     location = _locate(path, vocabulary_size)
-    return replace(location, vocabulary_size=location.vocabulary_size * len(segments))
+    return replace(
+        location,
+        vocabulary_size=location.vocabulary_size * len(segments),
+        unlisted_size=location.unlisted_size * len(segments),
+    )
 
 
 def _locate(path: str | Path, vocabulary_size: int | None) -> CountsLocation:
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
+    if folder.name == COUNTS_FILE and (folder.parent / META_FILE).is_file():
+        # The file of a counts folder, which says what the ids beyond the vocabulary are.
+        folder = folder.parent
     if folder.is_dir():
         return CountsLocation(path, folder / COUNTS_FILE, *_read_meta(folder, vocabulary_size))
     if vocabulary_size is None:
@@ -354,8 +381,12 @@ def _locate(path: str | Path, vocabulary_size: int | None) -> CountsLocation:
     return CountsLocation(path, folder, vocabulary_size, None)
 
 
-def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
-    """Return the size and the fingerprint of the vocabulary that a counts folder names."""
+def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str, int]:
+    """Return what a counts folder says of its vocabulary.
+
+    Returns:
+        Its size and fingerprint, and of how many orders unlisted n-grams were counted.
+    """
     try:
         meta = read_json(folder / META_FILE)
         check_format(
@@ -366,6 +397,7 @@ def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
             remake="Count again with `bayesgram count`.",
         )
         size, fingerprint = _parse_vocabulary(meta["vocabulary"])
+        unlisted = _parse_unlisted(meta["unlisted"])
         _check_segments(folder, meta["segments"])
     except FileNotFoundError:
         raise UsageError(
@@ -384,7 +416,7 @@ def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
             f"{folder}: counts over {size:,} n-grams, but the vocabulary has {vocabulary_size:,};"
             " give the vocabulary the counts were made with."
         )
-    return size, fingerprint
+    return size, fingerprint, unlisted
 
 
 def _check_segments(folder: Path, segments: object) -> None:
@@ -398,6 +430,12 @@ def _parse_vocabulary(vocabulary: dict[str, Any]) -> tuple[int, str]:
     if type(size) is not int or not isinstance(fingerprint, str):
         raise TypeError("a size is a whole number, a fingerprint is a text")
     return size, fingerprint
+
+
+def _parse_unlisted(unlisted: object) -> int:
+    if type(unlisted) is not int or not 0 <= unlisted <= MAX_ORDER:
+        raise TypeError(f"unlisted n-grams are of 0 to {MAX_ORDER} orders")
+    return unlisted
 
 
 def _count_rows(file: Path) -> int:
@@ -486,12 +524,12 @@ def _damaged_error(path: str | Path) -> BayesgramError:
 
 
 def _check_batch(
-    file: Path, first_row: int, batch: pa.RecordBatch, vocabulary_size: int
+    file: Path, first_row: int, batch: pa.RecordBatch, column_count: int
 ) -> CountsBatch:
     """Return rows in the types of the kernels, which trust them."""
     return CountsBatch(
         *_check_users(file, first_row, batch["user"]),
-        _check_integers(file, first_row, batch["ngram"], "ngram", 0, vocabulary_size - 1),
+        _check_integers(file, first_row, batch["ngram"], "ngram", 0, column_count - 1),
         _check_integers(file, first_row, batch["count"], "count", 1, int(MAX_COUNT)),
     )
 

@@ -66,17 +66,20 @@ class CountsOnDisk(PrivateCounts):
     vocabulary_size: int
     vocabulary_fingerprint: str | None  # None for a file, which names no vocabulary
     is_sorted_by_hash: bool  # users are in order of the hashes of their ids
+    unlisted_size: int = 0
 
     def __repr__(self) -> str:
         return f"CountsOnDisk(private, over {self.vocabulary_size:,} n-grams)"
 
-    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
+    def aggregate_all(
+        self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
+    ) -> Array:
         """Measure all users, block by block on all cores as they are read, and merge the results.
 
         Raises:
             BayesgramError: If the files changed since they were opened.
         """
-        size = self.vocabulary_size
+        size = self.vocabulary_size + self.unlisted_size
         merged: Array | None = None
         for result in parallel_imap(
             lambda block: measure(merge_rows(block, size)),
@@ -154,6 +157,7 @@ def _open_location(location: CountsLocation) -> PrivateCounts:
         location.vocabulary_size,
         location.fingerprint,
         is_sorted_by_hash=True,
+        unlisted_size=location.unlisted_size,
     )
     try:
         counts.totals.setflags(write=False)

@@ -65,9 +65,6 @@ class OrderCounts(PrivateCounts):
         select_and_measure = partial(_measure_order, measure=measure, columns=self.columns)
         return self.counts.aggregate_all(select_and_measure, merge)
 
-    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
-        return self.aggregate_all(measure, merge)
-
     def cached_sum(self, name: tuple[object, ...], compute: Callable[[], Integers]) -> Integers:
         """Return a sum over these users, which the counts of all orders may remember."""
         return self.counts.cached_sum(("order", self.columns, *name), compute)

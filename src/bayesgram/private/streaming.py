@@ -6,7 +6,8 @@
 Both read records once and spill pairs of a user and a number (an n-gram, or a token) to disk, in
 buckets by the hash of the user's id. Then the buckets come back one range of users at a time, in
 order of the hashes. Memory is that of a batch, of what is being merged, and of the users' ids (for
-text, of the distinct tokens, too); not of the text.
+counts, of a number for each user and order, too; for text, of the distinct tokens); not of the
+text.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,8 +27,13 @@ from bayesgram.io.segments import Segments
 from bayesgram.io.spill import SpillBuckets
 from bayesgram.kernels import inlined, kernel
 from bayesgram.private.counts import (
+    NO_USERS,
+    CountRows,
+    CountSummary,
     Occurrences,
+    SummaryMeasure,
     UserCounts,
+    UserRows,
     UserSegmentIds,
     build_user_counts,
     concatenate_occurrences,
@@ -53,14 +59,6 @@ BYTES_PER_OCCURRENCE = 32
 
 
 # --- Counting into a folder ---
-
-
-@dataclass(frozen=True)
-class CountSummary:
-    """How much was counted. Private: exact."""
-
-    users: int
-    nonzeros: int
 
 
 def count_to_folder(
@@ -89,18 +87,22 @@ def count_to_folder(
     """
     limit = max(memory // BYTES_PER_OCCURRENCE, MIN_PENDING)
     check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)
-    users = 0
-    nonzeros = 0
+    owners = UserSegmentIds(vocabulary, segments)
+    order_count = len(vocabulary.by_order)
+    summary = SummaryMeasure(
+        vocabulary, owners.unlisted_size, 1 if segments is None else len(segments)
+    )
+    measured = summary.measure(NO_USERS)
     with (
-        open_counts_writer(vocabulary, path, force=force, segments=segments) as write,
+        open_counts_writer(
+            vocabulary, path, force=force, segments=segments, unlisted=order_count
+        ) as write,
         spill_folder(Path(path).absolute().parent) as scratch,
     ):
-        owners = UserSegmentIds(vocabulary, segments)
         for part in _count_parts(records, vocabulary, scratch, limit, owners, check):
             write(part)
-            users += len(part.users)
-            nonzeros += part.ngrams.size
-    return CountSummary(users, nonzeros)
+            measured += summary.measure(UserRows(part.starts, part.ngrams, part.counts))
+    return summary.summary(measured)
 
 
 def _count_parts(
@@ -115,9 +117,10 @@ def _count_parts(
     names = StringTable()
     pending = Occurrences()
     partitions = UserPartitions(scratch)
+    unlisted = owners.new_unlisted_totals()
     hashes = [np.zeros(0, np.uint64)]
     texts = read_ahead(number_users(records, names, hashes, owners))
-    for matches in vocabulary.matcher.match(texts, rows=check.private):
+    for matches in vocabulary.matcher.match(texts, rows=check.private, add_unlisted=unlisted.add):
         pending.add(*owners.decode(*matches))
         if pending.size > limit:
             partitions.spill(pending.take(), merge_hashes(hashes))
@@ -126,9 +129,11 @@ def _count_parts(
     all_hashes = merge_hashes(hashes)
     del names  # what it took to number users is more than what is left of them
     partitions.finish(pending.take(), all_hashes)
-    size = owners.column_count
+    unlisted_rows = owners.unlisted_rows(unlisted)
     for parts in read_ahead(
-        _merge_partitions(ids, all_hashes, partitions, size, vocabulary.fingerprint)
+        _merge_partitions(
+            ids, all_hashes, partitions, unlisted_rows, owners, vocabulary.fingerprint
+        )
     ):
         # `read_ahead` holds the list, but must not hold what was taken from it.
         parts.reverse()
@@ -140,24 +145,33 @@ def _merge_partitions(
     ids: pa.LargeBinaryArray,
     hashes: Hashes,
     partitions: "UserPartitions",
-    size: int,
+    unlisted_rows: CountRows,
+    owners: UserSegmentIds,
     fingerprint: str,
 ) -> Iterator[list[UserCounts]]:
     """Merge some buckets after the others, as many pieces at a time as there are cores."""
     order = order_by_hash(ids, hashes)
     ranks, edges = rank_users(order, hashes)
+    unlisted_ranks = ranks[unlisted_rows[0]]
+    by_rank = np.argsort(unlisted_ranks, kind="stable")
+    unlisted = unlisted_ranks[by_rank], unlisted_rows[1][by_rank], unlisted_rows[2][by_rank]
+    unlisted_edges = np.searchsorted(unlisted[0], edges)
 
     def merge_piece(buckets: tuple[int, int]) -> UserCounts:
         first_bucket, last_bucket = buckets
         users, ngrams = partitions.take(first_bucket, last_bucket)
         first = edges[first_bucket]
         last = edges[last_bucket]
+        unlisted_part = slice(unlisted_edges[first_bucket], unlisted_edges[last_bucket])
+        rows = zip(unit_counts(ranks[users], ngrams), unlisted, strict=True)
+        columns = (np.concatenate([found, other[unlisted_part]]) for found, other in rows)
         return build_user_counts(
             ids.take(pa.array(order[first:last])),
-            *unit_counts(ranks[users], ngrams),
+            *columns,
             first=int(first),
-            vocabulary_size=size,
+            vocabulary_size=owners.column_count,
             vocabulary_fingerprint=fingerprint,
+            unlisted_size=owners.unlisted_size,
         )
 
     pieces = partitions.plan_pieces(np.diff(edges))

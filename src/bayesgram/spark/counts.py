@@ -9,7 +9,7 @@ Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +63,7 @@ class SparkCounts(PrivateCounts):
     vocabulary_fingerprint: str | None
     bad_rows: BadRows = field(default_factory=BadRows)
     rows_read: int = 0  # rows of text; private: exact
+    unlisted_size: int = 0
 
     def __repr__(self) -> str:
         return f"SparkCounts(private, over {self.vocabulary_size:,} n-grams)"
@@ -73,13 +74,20 @@ class SparkCounts(PrivateCounts):
         notes = f"(ngram <=> {tasks.NOTE}) or (ngram <=> {tasks.ROW})"
         return self.persisted.filter(f"not ({notes})")  # a null stays, and is refused
 
+    @property
+    def column_count(self) -> int:
+        """Columns of the counts: n-grams, and then those that the vocabulary does not list."""
+        return self.vocabulary_size + self.unlisted_size
+
     @cached_property
     def _partitions(self) -> int:
         return run_spark(lambda: int(self.frame.rdd.getNumPartitions()))
 
-    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
+    def aggregate_all(
+        self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
+    ) -> Array:
         """Measure all users, one answer a task; merge them by tasks while many, then here."""
-        size = self.vocabulary_size
+        size = self.column_count
         answers = map_batches(
             self.frame,
             lambda batches: tasks.measure_users(batches, measure, merge, size),
@@ -97,7 +105,10 @@ class SparkCounts(PrivateCounts):
         return merged
 
     def sizes(self) -> tuple[int, int]:
-        """Return how many users and nonzeros there are: exact private numbers, not to publish."""
+        """Return how many users have n-grams of the vocabulary, and how many nonzeros there are.
+
+        These are exact private numbers, not to publish.
+        """
         users, nonzeros = self.aggregate(_measure_sizes).tolist()
         return users, nonzeros
 
@@ -185,7 +196,14 @@ def count_texts(
     except BayesgramError:
         persisted.unpersist()
         raise
-    return SparkCounts(persisted, len(vocabulary), vocabulary.fingerprint, bad, rows_read)
+    return SparkCounts(
+        persisted,
+        len(vocabulary),
+        vocabulary.fingerprint,
+        bad,
+        rows_read,
+        unlisted_size=len(vocabulary.by_order),
+    )
 
 
 def _measure_public_rows(persisted: "DataFrame", check: PublicRowCheck) -> PublicRowShare:
@@ -217,14 +235,17 @@ def load_counts(spark: "SparkSession", path: str | Path, *, vocabulary_size: int
     if "://" in str(path):
         file = str(path)
         fingerprint = None
+        unlisted_size = 0
     else:
         location = counts_io.locate_counts(path, vocabulary_size)
         file = location.file.resolve().as_uri()
         fingerprint = location.fingerprint
+        unlisted_size = location.unlisted_size
     frame = read_parquet(spark, [file], str(path))
-    return counts_from_rows(
+    counts = counts_from_rows(
         frame, vocabulary_size=vocabulary_size, vocabulary_fingerprint=fingerprint, name=str(path)
     )
+    return replace(counts, unlisted_size=unlisted_size)
 
 
 def counts_from_rows(
@@ -274,13 +295,15 @@ def save_counts(
         path: Where the folder is made; the executors must see it as well.
         force: Whether a counts folder that exists there is replaced.
     """
-    size = counts.vocabulary_size
+    size = counts.column_count
     merged = map_batches(
         counts.frame, lambda batches: tasks.merge_user_rows(batches, size), tasks.COUNT_ROWS
     )
     rows = merged.selectExpr("user", "cast(ngram as int) ngram", "cast(count as int) count")
     options = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "compression": "zstd"}
-    with counts_io.stage_counts_folder(vocabulary, path, force=force) as file:
+    with counts_io.stage_counts_folder(
+        vocabulary, path, force=force, unlisted=counts.unlisted_size
+    ) as file:
         run_spark(
             lambda: rows.write.options(**options).parquet(file.resolve().as_uri()), f"{path}: "
         )

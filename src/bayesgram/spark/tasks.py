@@ -302,18 +302,18 @@ def _make_records(rows: pa.Table, *, after: bytes) -> Records:
     return Records(texts, users, "private text", 1)
 
 
-def merge_user_rows(batches: Batches, vocabulary_size: int) -> Batches:
+def merge_user_rows(batches: Batches, column_count: int) -> Batches:
     """Emit the rows of complete users, with each n-gram once."""
-    for counts in group_users(batches, vocabulary_size):
+    for counts in group_users(batches, column_count):
         yield from _row_batches(counts)
 
 
 def measure_users(
-    batches: Batches, measure: Callable[[UserRows], Array], merge: np.ufunc, vocabulary_size: int
+    batches: Batches, measure: Callable[[UserRows], Array], merge: np.ufunc, column_count: int
 ) -> Batches:
     """Measure all users of the task, and emit one answer."""
     answer = None
-    for counts in group_users(batches, vocabulary_size):
+    for counts in group_users(batches, column_count):
         part = measure(UserRows(counts.starts, counts.ngrams, counts.counts, counts.users))
         answer = part if answer is None else merge(answer, part)
     if answer is not None:
@@ -334,33 +334,34 @@ def unpack_answer(answer: bytes) -> Any:  # noqa: ANN401 - an array of the kind 
     return np.load(BytesIO(answer), allow_pickle=False)
 
 
-def group_users(batches: Iterable[pa.RecordBatch], vocabulary_size: int) -> Iterator[UserCounts]:
+def group_users(batches: Iterable[pa.RecordBatch], column_count: int) -> Iterator[UserCounts]:
     """Yield blocks of complete users, from rows sorted by user, with n-grams in any order.
 
-    Memory is that of a block, or of one user.
+    N-grams are numbers below `column_count`: those of the vocabulary, and then those that it does
+    not list. Memory is that of a block, or of one user.
     """
     pending: list[pa.Table] = []
     size = 0
     limit = BLOCK_ROWS
     last = b""
     for batch in batches:
-        pending.append(_check_batch(batch, vocabulary_size))
+        pending.append(_check_batch(batch, column_count))
         size += len(batch)
         if size < limit:
             continue
         rows = pa.concat_tables(pending)
         complete = pc.index(rows["user"], rows["user"][-1]).as_py()  # the last user may go on
         if complete:
-            block = _make_block(rows[:complete], vocabulary_size, after=last)
+            block = _make_block(rows[:complete], column_count, after=last)
             last = block.users[-1].as_py()
             yield block
         # Merged, so that one user has at most 𝒱 rows.
-        rest = _make_table(_make_block(rows[complete:], vocabulary_size, after=last))
+        rest = _make_table(_make_block(rows[complete:], column_count, after=last))
         pending = [rest]
         size = len(rest)
         limit = max(BLOCK_ROWS, 2 * size)
     if size:
-        yield _make_block(pa.concat_tables(pending), vocabulary_size, after=last)
+        yield _make_block(pa.concat_tables(pending), column_count, after=last)
 
 
 def _split_runs(records: Iterable[Records]) -> Iterator[list[Records]]:
@@ -408,10 +409,10 @@ def _row_batches(counts: UserCounts) -> Batches:
         yield _batch(user=users, **dict(zip(("ngram", "count"), numbers, strict=True)))
 
 
-def _check_batch(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
+def _check_batch(batch: pa.RecordBatch, column_count: int) -> pa.Table:
     """Return rows in the types of the kernels, which trust them; an error shows no value."""
     ranges: Mapping[str, tuple[int, int, str]] = {
-        "ngram": (0, vocabulary_size - 1, "an n-gram id is a row number of the vocabulary"),
+        "ngram": (0, column_count - 1, "an n-gram id is a row number of the vocabulary"),
         "count": (1, int(MAX_COUNT), "a count is a whole number"),
     }
     for name, (low, high, meaning) in ranges.items():
@@ -433,14 +434,14 @@ def _check_batch(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
     )
 
 
-def _make_block(rows: pa.Table, vocabulary_size: int, *, after: bytes) -> UserCounts:
+def _make_block(rows: pa.Table, column_count: int, *, after: bytes) -> UserCounts:
     """Return rows sorted by user as sparse counts."""
     users = _combine_chunks(rows["user"])
     firsts = _find_first_rows(users, "the counts", "load them anew with load_counts()", after=after)
     names = users.take(pa.array(firsts))
     codes = np.repeat(np.arange(len(names), dtype=np.int32), np.diff(np.append(firsts, len(users))))
     ngrams, counts = (np.asarray(rows[name].combine_chunks()) for name in ("ngram", "count"))
-    return build_user_counts(names, codes, ngrams, counts, vocabulary_size=vocabulary_size)
+    return build_user_counts(names, codes, ngrams, counts, vocabulary_size=column_count)
 
 
 def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:

@@ -6,7 +6,7 @@ n-gram crosses a sentence end or a row. With boundaries, a sentence begins with 
 </s>.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -33,10 +33,14 @@ from bayesgram.text.strings import EMPTY, LookupResult, StringTable
 from bayesgram.text.tokenizer import CHUNK_BYTES, Tokenizer, buffers, chunks
 
 Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
+# Gets the owner of each row of a chunk, and how many n-grams of each order (rows × orders) the row
+# has that the list does not.
+UnlistedSink = Callable[[Ids, Integers], None]
 
 MAX_ORDER = 6
 START = "<s>"
 END = "</s>"
+NO_MARK = -3  # the number of <s> where sentences have none: no token has it, not even UNKNOWN
 
 # Sizes of tables and batches. They change speed and memory, never a count; not measured unless
 # said.
@@ -334,7 +338,10 @@ class NgramMatcher:
         self._tokens = StringTable()
         self._marks = add_marks(self._tokens) if tokenizer.boundaries else None
         orders = ngram_orders(ngrams)
-        self._indexes = [self._index(ngrams, orders, order) for order in distinct_orders(orders)]
+        self.orders = distinct_orders(orders)  # ascending
+        self._indexes = [self._index(ngrams, orders, order) for order in self.orders]
+        # A list may hold <s> alone. It is found, but is none of the n-grams of a text.
+        self._start_row = pc.index(ngrams, START).as_py() if tokenizer.boundaries else -1
         self.repeated = len(ngrams) - sum(
             map(len, self._indexes)
         )  # rows that repeat an earlier one
@@ -349,7 +356,12 @@ class NgramMatcher:
         return WindowIndex(ids, rows.astype(np.int32), tokens=len(self._tokens))
 
     def match(
-        self, batches: Iterable[Owned], *, cores: int = CORES, rows: RowSample | None = None
+        self,
+        batches: Iterable[Owned],
+        *,
+        cores: int = CORES,
+        rows: RowSample | None = None,
+        add_unlisted: UnlistedSink | None = None,
     ) -> Iterator[tuple[Ids, Ids]]:
         """Yield (owner of the row, n-gram) of every occurrence, in order.
 
@@ -359,23 +371,34 @@ class NgramMatcher:
             batches: Texts, and a number for the owner of each.
             cores: How many threads to use.
             rows: Gets the hashes of the rows.
+            add_unlisted: Gets how many n-grams each row has that are not in the list, for each of
+                the `orders`. It is called where the occurrences are taken, one chunk at a time.
         """
         text_chunks = (
             (chunk, owners[chunk.offset - texts.offset :])
             for texts, owners in batches
             for chunk in chunks(texts)
         )
-        for occurrences in parallel_imap(
-            partial(self._match_chunk, rows=rows),
+        for owners, occurrences, unlisted in parallel_imap(
+            partial(self._match_chunk, rows=rows, with_unlisted=add_unlisted is not None),
             text_chunks,
             size=lambda owned: owned[0].nbytes,
             max_pending=CHUNKS_BEGUN * cores * CHUNK_BYTES,
             cores=cores,
         ):
+            if add_unlisted is not None:
+                add_unlisted(owners, unlisted)
             yield from occurrences
 
-    def _match_chunk(self, owned: Owned, rows: RowSample | None) -> list[tuple[Ids, Ids]]:
-        """Return (owners, n-grams) of the occurrences in a chunk of rows, for each order."""
+    def _match_chunk(
+        self, owned: Owned, rows: RowSample | None, *, with_unlisted: bool
+    ) -> tuple[Ids, list[tuple[Ids, Ids]], Integers]:
+        """Search a chunk of rows.
+
+        Returns:
+            The owner of each row; (owners, n-grams) of the occurrences, for each order; and how
+            many n-grams of each order each row has that the list does not, if that is asked.
+        """
         texts, owners = owned
         data, offsets, ends = self.tokenizer.tokenize(texts)
         if rows is not None:
@@ -384,7 +407,51 @@ class NgramMatcher:
         if self._marks:
             stream, lengths = with_boundaries(stream, *self._marks)
             ends = lengths[ends]
-        return [index.find(stream, ends, owners) for index in self._indexes]
+        row_owners = owners[: ends.size]
+        if not with_unlisted:
+            found = [index.find(stream, ends, owners) for index in self._indexes]
+            return row_owners, found, np.zeros((0, len(self.orders)), np.int64)
+        start_mark = self._marks[0] if self._marks else NO_MARK
+        unlisted = count_row_windows(stream, ends, np.array(self.orders, np.int64), start_mark)
+        row_numbers = np.arange(ends.size, dtype=np.int32)
+        occurrences = []
+        for place, index in enumerate(self._indexes):
+            text_rows, numbers = index.find(stream, ends, row_numbers)
+            occurrences.append((row_owners[text_rows], numbers))
+            if index.order == 1 and self._start_row >= 0:
+                text_rows = text_rows[numbers != self._start_row]
+            unlisted[:, place] -= np.bincount(text_rows, minlength=ends.size)
+        return row_owners, occurrences, unlisted
+
+
+@kernel
+def count_row_windows(ids: Ids, ends: Integers, orders: Integers, start_mark: int) -> Integers:
+    """Return how many n-grams of each order each row of a stream has, repeats included.
+
+    They are those that `NgramCounter` counts: <s> alone is none.
+
+    Args:
+        ids: The token numbers of several rows, one after the other; EMPTY ends a sentence.
+        ends: Row r is the stream before ends[r].
+        orders: The orders of n-grams, ascending.
+        start_mark: The number of <s>; NO_MARK where sentences have none.
+    """
+    windows = np.zeros((ends.size, orders.size), np.int64)
+    first = 0
+    for row in range(ends.size):
+        sentence = first
+        for at in range(first, ends[row]):
+            if ids[at] == EMPTY:
+                for place in range(orders.size):
+                    windows[row, place] += max(at - sentence - orders[place] + 1, 0)
+                sentence = at + 1
+        for place in range(orders.size):
+            windows[row, place] += max(ends[row] - sentence - orders[place] + 1, 0)
+        if start_mark != NO_MARK and orders.size and orders[0] == 1:
+            for at in range(first, ends[row]):
+                windows[row, 0] -= ids[at] == start_mark
+        first = ends[row]
+    return windows
 
 
 def add_marks(tokens: StringTable) -> tuple[int, int]:
