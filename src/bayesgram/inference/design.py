@@ -188,7 +188,7 @@ PRIOR_PART_STD = 0.3
 # noise hides. Chosen on commits, reviews, posts and Reddit (docs/inference.md): predicted over
 # actual bias of the first 200 was 0.45 to 2.6.
 VISIBLE_BIAS = 0.02
-HIDDEN_BIAS = 0.6
+HIDDEN_BIAS = 0.7
 
 # The tail of the histogram is extrapolated if so many bins are above the noise.
 MIN_VISIBLE_BINS = 3
@@ -313,7 +313,7 @@ class NormHistogram:
         uneven = np.maximum(written @ kept**2 / mean**2 - 1, 0.0)
         hidden = (self.tails @ (1 - kept)) / (self.written + self.tails).sum(axis=1)
         visible_uneven = unevenness(self.written / float(self.written.sum()), kept)
-        hidden_var = (HIDDEN_BIAS * float(self.tail_weights @ hidden)) ** 2
+        hidden_var = HIDDEN_BIAS**2 * float(self.tail_weights @ hidden**2)
         return Clipping(
             1 - float(self.tail_weights @ mean),
             float(self.tail_weights @ uneven),
