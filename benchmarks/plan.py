@@ -22,8 +22,7 @@ import pyarrow as pa
 import bayesgram as bg
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.planning.plan import plan
-from bayesgram.planning.simulation import KNOWN_FACTOR
-from bayesgram.releases.intervals import accuracy_share
+from bayesgram.releases.intervals import KNOWN_FACTOR, accuracy_share
 from bayesgram.synthetic.crowd import Crowd
 from bayesgram.synthetic.population import Population
 

@@ -138,7 +138,21 @@ def report(
     report["label"] = weakest_label(labels[0], labels[1:]).name
     nothing_private = None if json else "no"
     report["private"] = private_part.warning if private_part else nothing_private
+    quality = {name: release.card.quality_sentences for name, release in loaded}
+    if json:
+        report["quality"] = quality
     console.print_report(report, json=json)
+    if not json:
+        _print_quality(quality)
+
+
+def _print_quality(quality: dict[str, list[str]]) -> None:
+    """Print how good each release is, under its name where there are several."""
+    from bayesgram.charts import printable
+
+    for name, sentences in quality.items():
+        for sentence in sentences:
+            console.write(sentence if len(quality) == 1 else f"{printable(name)}: {sentence}")
 
 
 def _priors(releases: "NamedReleases", vocab: list[Path]) -> "list[Floats | None]":

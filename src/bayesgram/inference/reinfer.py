@@ -23,8 +23,10 @@ from bayesgram.inference.model import Inferred, describe_models, describe_source
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL
 from bayesgram.releases.measurements import NGRAM, Measurements
 from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
+from bayesgram.releases.quality import QUALITY_DETAILS
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
 from bayesgram.version import VERSION
@@ -195,7 +197,9 @@ def _told(
     asked = 0 if measured is None else int(measured.kind_mask(NGRAM).sum())
     used = int(sum(rows.sum() for rows in known))
     numbers = {"measured": used, "not_measured": len(vocabulary) - used, "ignored": asked - used}
-    details = {name: value for name, value in card.details.items() if name != "source_weights"}
+    # What the first inference said of sources and of its quality does not hold for this one.
+    stale = (SOURCE_WEIGHTS_DETAIL, *QUALITY_DETAILS)
+    details = {name: value for name, value in card.details.items() if name not in stale}
     details |= {
         "model": describe_models(found),
         "expected_counts": {order: round(each.total, 1) for order, each in found.items()},
