@@ -50,6 +50,15 @@ def test_summary_advice_and_deviations():
     assert describe_quality(DETAILS) == [SUMMARY, advice, DEVIATIONS]
 
 
+def test_deviations_of_several_orders_are_one_sentence():
+    said = deviations_sentence({"std_parts": {"3": PARTS, "1": {**PARTS, "noise": 0.5}}})
+    assert said.endswith(
+        "of the 200 n-grams of each order that the release ranks first, they are: words 50% by"
+        " noise, 20% by shrinkage and less than 1% by clipping; trigrams 12% by noise, 20% by"
+        " shrinkage and less than 1% by clipping."
+    )
+
+
 def test_without_the_details_nothing_is_said():
     assert describe_quality({}) == []
     assert read_quality({}) == {}

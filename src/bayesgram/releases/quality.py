@@ -159,9 +159,9 @@ def coverage_advice(details: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"Most of people's {join_words(orders)} are not in the vocabulary, and the release says"
-        " nothing about them. List more n-grams (`bayesgram vocab --size`), take public text that"
-        " is nearer to what people write, or find n-grams that public text lacks with `bayesgram"
-        " discover`."
+        " nothing about them. List more n-grams (bayesgram vocab --size), take public text that is"
+        " nearer to what people write, or find n-grams that public text lacks (bayesgram"
+        " discover)."
     )
 
 
@@ -176,8 +176,17 @@ def deviations_sentence(details: Mapping[str, Any]) -> str | None:
     orders = details.get(STD_PARTS_DETAIL, {})
     if not orders:
         return None
-    parts = [_describe_std_parts(order, orders[str(order)]) for order in sorted(map(int, orders))]
-    return "; ".join([DEVIATIONS_TARGET, *parts]) + "."
+    by_order = {
+        order: _describe_std_parts(orders[str(order)]) for order in sorted(map(int, orders))
+    }
+    if len(by_order) == 1:
+        ((order, parts),) = by_order.items()
+        ngrams = order_name(order)
+    else:
+        ngrams = "n-grams of each order"
+        parts = "; ".join(f"{order_name(order)} {parts}" for order, parts in by_order.items())
+    first = f"of the {RANKED_FIRST} {ngrams} that the release ranks first, they are"
+    return f"{DEVIATIONS_TARGET}; {first}{':' if len(by_order) > 1 else ''} {parts}."
 
 
 def order_name(order: int) -> str:
@@ -247,14 +256,9 @@ def _format_known(known: float) -> str:
     return "1 n-gram is" if rounded == 1 else f"{rounded:,} n-grams are"
 
 
-def _describe_std_parts(order: int, parts: Mapping[str, float]) -> str:
-    shares = [
-        f"{format_percent(parts[name])} by {name}" for name in ("noise", "shrinkage", "clipping")
-    ]
-    return (
-        f"of the {RANKED_FIRST} {order_name(order)} that the release ranks first, they are"
-        f" {join_words(shares)}"
-    )
+def _describe_std_parts(parts: Mapping[str, float]) -> str:
+    names = ("noise", "shrinkage", "clipping")
+    return join_words([f"{format_percent(parts[name])} by {name}" for name in names])
 
 
 # --- Checking card.json ---

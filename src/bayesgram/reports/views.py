@@ -33,7 +33,7 @@ from bayesgram.releases.intervals import (
     accuracy_shares,
     probability_interval,
 )
-from bayesgram.releases.quality import QUALITY_DETAILS
+from bayesgram.releases.quality import QUALITY_DETAILS, summary_sentences
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.explanation import explain_epsilon, list_not_covered
@@ -401,6 +401,11 @@ class ReleaseView(CardView):
             OrderView(self.release, self.public, order, orders == order)
             for order in distinct_orders(orders)
         ]
+
+    @property
+    def summary(self) -> list[str]:
+        """What it covers and learnt, in a sentence for each order; empty where it does not say."""
+        return summary_sentences(self.card.details)
 
     @property
     def quality(self) -> list[str]:
