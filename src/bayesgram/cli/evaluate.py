@@ -93,7 +93,8 @@ def evaluate(
 
     --private-text: the same from the text that the counts were made of; how much of it the
     vocabulary covers, how many of the 100, 1,000 and 20,000 n-grams that people write most it
-    lists, and how well the release ranks them, beside public text (--vocab).
+    lists, and how well the release ranks them, beside public text (--vocab). For example,
+    bayesgram evaluate out --private-text messages.parquet --vocab vocab.parquet
 
     --text: as language models: perplexity, words that were the first suggestion or one of three,
     and keystrokes saved; of all texts, of each, and by how frequent words are. With --against also
@@ -102,8 +103,6 @@ def evaluate(
     --plot: models of one name, or whose names differ by their ε alone, are one line.
 
     --tokenizer is needed only for ARPA files and for models cut by a tokenizer.json.
-
-    Example: bayesgram evaluate out --private-text messages.parquet --vocab vocab.parquet
 
     Example: bayesgram evaluate out-0.2 out-1 public.arpa --text posts=a.parquet --text
     reviews=b.txt --plot over-e.svg
