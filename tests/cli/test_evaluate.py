@@ -13,6 +13,7 @@ import bayesgram as bg
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.audit.quality_chart import MEASURES, _mean_line, draw_quality_over_epsilon
 from bayesgram.audit.text_evaluation import EvaluatedModel, ModelClaim, group_families
+from bayesgram.cli.release import _print_release
 from helpers import commands
 from helpers.commands import check_output, expect_failure, run_in_process
 from helpers.reference_language_models import make_release
@@ -266,6 +267,8 @@ def written(tmp_path_factory):
     replace(made, card=card).save(folder / "out")
     other = bg.Vocabulary.from_public(pa.table({"text": ["a red fish"]}), order=2)
     other.save(folder / "other.parquet")
+    segment = {"by": "country", "name": "de", "names": ["de", "fr"], "other": False}
+    made.with_card_values(segment=segment).save(folder / "de")
     return folder
 
 
@@ -319,9 +322,21 @@ def test_a_card_that_estimates_nothing_and_no_vocabulary(written, capsys):
 def test_wrong_use_of_the_private_text(written):
     for arguments, problem in (
         (("out", *PRIVATE_TEXT, "--vocab", "other.parquet"), "was made with another vocabulary"),
+        (("out", "de", *PRIVATE_TEXT), "the releases are of different segments"),
         (("out", "--private-text", "nowhere.txt"), "nowhere.txt: no such file"),
     ):
         assert problem in refused("evaluate", *arguments, cwd=written, code=2)
+
+
+def test_release_prints_and_writes_what_the_card_says(written, capsys):
+    made = bg.Release.load(written / "out")
+    _print_release(made, written / "out", json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert "".join(lines).count("The vocabulary covers 70% ± 4% of people's bigrams") == 1
+    assert lines[-1].startswith("Written to: ")
+    assert [line.partition(":")[0] for line in lines[-3:-1]] == ["Quality", "Deviations"]
+    _print_release(made, written / "out", json=True)
+    assert json.loads(capsys.readouterr().out)["card"]["quality"] == made.card.quality_sentences
 
 
 def test_the_report_and_its_json_say_how_good_a_release_is(written, tmp_path):

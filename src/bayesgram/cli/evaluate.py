@@ -140,7 +140,7 @@ def evaluate(
         skip_bad_rows=skip_bad_rows,
     )
     qualities = _evaluate_releases(
-        names, loaded, counts=counts, private_ngrams=private_ngrams, vocabulary=vocabulary
+        loaded, counts=counts, private_ngrams=private_ngrams, vocabulary=vocabulary
     )
     if qualities:
         document["quality"] = [quality.to_json() for quality in qualities]
@@ -351,7 +351,6 @@ def _count_private_text(
 
 
 def _evaluate_releases(
-    names: Mapping[str, str],
     releases: "dict[str, Release]",
     *,
     counts: "PrivateCounts | SegmentedCounts | None",
@@ -374,7 +373,9 @@ def _evaluate_releases(
             private = PrivateNgrams(totals_for(counts, release), {})
         else:
             continue
-        evaluations += evaluate_release(names[path], release, private, public)
+        evaluations += evaluate_release(
+            path, release, private, public
+        )  # as the table of KL names it
     return evaluations
 
 
