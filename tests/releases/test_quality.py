@@ -45,7 +45,7 @@ def test_summary_advice_and_deviations():
     assert summary_sentences(DETAILS) == [SUMMARY]
     assert deviations_sentence(DETAILS) == DEVIATIONS
     advice = coverage_advice(DETAILS)
-    for word in ("people's bigrams", "vocab --size", "public text", "bayesgram discover"):
+    for word in ("people's bigrams", "a larger vocabulary", "public text", "bayesgram discover"):
         assert word in advice
     assert describe_quality(DETAILS) == [SUMMARY, advice, DEVIATIONS]
 

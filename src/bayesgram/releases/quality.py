@@ -159,7 +159,7 @@ def coverage_advice(details: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"Most of people's {join_words(orders)} are not in the vocabulary, and the release says"
-        " nothing about them. List more n-grams (bayesgram vocab --size), take public text that is"
+        " nothing about them. Make a larger vocabulary (bayesgram vocab), take public text that is"
         " nearer to what people write, or find n-grams that public text lacks (bayesgram"
         " discover)."
     )
