@@ -22,8 +22,7 @@ import pyarrow as pa
 import bayesgram as bg
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.planning.plan import plan
-from bayesgram.planning.simulation import KNOWN_FACTOR
-from bayesgram.releases.intervals import accuracy_share
+from bayesgram.releases.intervals import KNOWN_FACTOR, accuracy_share
 from bayesgram.synthetic.crowd import Crowd
 from bayesgram.synthetic.population import Population
 
@@ -37,7 +36,7 @@ class People:
     counts: bg.UserCounts
 
     @property
-    def norm_histogram_sum(self) -> np.ndarray:
+    def ngrams_a_user(self) -> np.ndarray:
         """How many n-grams each user wrote."""
         return np.add.reduceat(self.counts.counts, self.counts.starts[:-1])
 
@@ -62,16 +61,14 @@ def stored(vocab: str, counts: str) -> People:
 
 def compared(people: People, epsilon: float) -> str:
     """One row of the table."""
-    norm_histogram_sum = people.amounts
+    ngrams_a_user = people.ngrams_a_user
     far = float(np.sqrt(2 * kl_divergence(people.counts.totals, people.vocabulary.prior)))
     told = {
-        "ngrams_a_user": float(norm_histogram_sum.mean()),
-        "unevenness": float(np.log(norm_histogram_sum).std()),
+        "ngrams_a_user": float(ngrams_a_user.mean()),
+        "unevenness": float(np.log(ngrams_a_user).std()),
         "difference": far,
     }
-    planned = plan(
-        people.vocabulary, users=len(norm_histogram_sum), **told, epsilon=[epsilon]
-    ).rows[0]
+    planned = plan(people.vocabulary, users=len(ngrams_a_user), **told, epsilon=[epsilon]).rows[0]
     made = bg.release(
         people.counts, people.vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7), seed=1
     )

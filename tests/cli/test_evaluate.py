@@ -13,6 +13,7 @@ import bayesgram as bg
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.audit.quality_chart import MEASURES, _mean_line, draw_quality_over_epsilon
 from bayesgram.audit.text_evaluation import EvaluatedModel, ModelClaim, group_families
+from bayesgram.cli.release import _print_release
 from helpers import commands
 from helpers.commands import check_output, expect_failure, run_in_process
 from helpers.reference_language_models import make_release
@@ -237,3 +238,125 @@ def test_releases_of_one_epsilon_are_points_and_a_line_through_their_mean():
     family = group_families([one, other])[0]
     line = _mean_line(replace(MEASURES[0], text=0), family, "blue")
     assert list(line.y) == [QUALITY.perplexity + 1]
+
+
+# --private-text
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A release of bigrams with a card that estimates its quality, its vocabulary, text and counts."""
+    folder = tmp_path_factory.mktemp("written")
+    texts = [f"the red fish swims {SECRET}", "a red fish", "the red fish"] * 40
+    (folder / "private.txt").write_text("\n".join(texts) + "\n")
+    vocabulary = bg.Vocabulary.from_public(
+        pa.table({"text": ["the red fish swims", "the fish swims", "a blue fish"]}), order=2
+    )
+    vocabulary.save(folder / "vocab.parquet")
+    users = [f"user {row // 2}" for row in range(len(texts))]
+    counts = bg.count(pa.table({"user": users, "text": texts}), vocabulary)
+    bg.save_counts(counts, vocabulary, folder / "counts")
+    made = bg.release(counts, vocabulary, epsilon=2.0)
+    made.save(folder / "plain")
+    details = {
+        "coverage": {"2": {"share": 0.7, "std": 0.02}},
+        "quality": {"2": {"error_removed": 0.5, "known": 2.0, "known_mass": 0.4}},
+        "std_parts": {"2": {"noise": 0.1, "shrinkage": 0.2, "clipping": 0.05}},
+    }
+    card = replace(made.card, details={**made.card.details, **details})
+    replace(made, card=card).save(folder / "out")
+    other = bg.Vocabulary.from_public(pa.table({"text": ["a red fish"]}), order=2)
+    other.save(folder / "other.parquet")
+    segment = {"by": "country", "name": "de", "names": ["de", "fr"], "other": False}
+    made.with_card_values(segment=segment).save(folder / "de")
+    return folder
+
+
+PRIVATE_TEXT = ("--private-text", "private.txt")
+
+
+def test_the_private_text_gives_coverage_error_removed_and_top_ngrams(written):
+    arguments = ("evaluate", "out", *PRIVATE_TEXT, "--vocab", "vocab.parquet")
+    done = commands.bayesgram(*arguments, cwd=written)
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout
+    # Of 40 × (4 + 2 + 2) bigrams, `swims SECRET` and `a red` are not in public text.
+    assert (
+        "out: the vocabulary covers 75% of people's bigrams (the card estimates 70% ± 4%)." in shown
+    )
+    assert "of public text's error on listed bigrams (the card estimates 50%)." in shown
+    assert "The bigrams that people write most" in shown
+    assert SECRET not in shown + done.stderr
+    assert f"These numbers are {DISCLOSURE}" in " ".join(done.stderr.split())
+    found = json.loads(check_output(*arguments, "--json", cwd=written))
+    assert DISCLOSURE in found["warning"]
+    (quality,) = found["quality"]
+    assert (quality["release"], quality["order"], quality["coverage"]) == ("out", 2, 0.75)
+    assert quality["coverage_estimate"] == {"share": 0.7, "std": 0.02}
+    assert quality["error_removed_estimate"] == 0.5
+    (top,) = quality["top"]
+    assert (top["size"], top["listed"], top["ranked"]) == (5, 3.0, 3)
+    against = json.loads(
+        check_output(
+            "evaluate", "out", "--against", "counts", "--vocab", "vocab.parquet", "--json",
+            cwd=written,
+        )
+    )  # fmt: skip
+    by_counts = against["quality"][0]
+    assert by_counts["error_removed"] == pytest.approx(quality["error_removed"])
+    assert (by_counts["coverage"], by_counts["top"]) == (None, [])
+    kl = {row["release"]: row["kl"] for row in against["releases"]}
+    assert by_counts["error_removed"] == pytest.approx(1 - kl["out"] / kl["public text alone"])
+
+
+def test_a_card_that_estimates_nothing_and_no_vocabulary(written, capsys):
+    run_in_process("evaluate", "plain", *PRIVATE_TEXT, cwd=written)
+    shown = capsys.readouterr().out
+    assert "plain: the vocabulary covers 75% of people's bigrams." in shown
+    assert "public text's error" not in shown
+    assert "estimates" not in shown
+    run_in_process("evaluate", "plain", "--against", "counts", "--json", cwd=written)
+    assert "quality" not in json.loads(capsys.readouterr().out)
+
+
+def test_wrong_use_of_the_private_text(written):
+    for arguments, problem in (
+        (("out", *PRIVATE_TEXT, "--vocab", "other.parquet"), "was made with another vocabulary"),
+        (("out", "de", *PRIVATE_TEXT), "the releases are of different segments"),
+        (("out", "--private-text", "nowhere.txt"), "nowhere.txt: no such file"),
+    ):
+        assert problem in refused("evaluate", *arguments, cwd=written, code=2)
+
+
+def test_release_prints_and_writes_what_the_card_says(written, capsys):
+    made = bg.Release.load(written / "out")
+    _print_release(made, written / "out", json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert "".join(lines).count("The vocabulary covers 70% ± 4% of people's bigrams") == 1
+    assert lines[-1].startswith("Written to: ")
+    assert [line.partition(":")[0] for line in lines[-3:-1]] == ["Quality", "Deviations"]
+    _print_release(made, written / "out", json=True)
+    assert json.loads(capsys.readouterr().out)["card"]["quality"] == made.card.quality_sentences
+
+
+def test_the_report_and_its_json_say_how_good_a_release_is(written, tmp_path):
+    page = tmp_path / "report.html"
+    shown = check_output("report", "out", "--vocab", "vocab.parquet", "-o", page, cwd=written)
+    summary = (
+        "The vocabulary covers 70% ± 4% of people's bigrams; on those, the release removes an"
+        " estimated 50% of public text's error; 2 n-grams are known within a factor of 2."
+    )
+    assert summary in shown
+    assert page.read_text().count(summary.replace("'", "&#39;")) == 2
+    assert "std parts" not in page.read_text()
+    found = json.loads(
+        check_output("report", "out", "plain", "-o", tmp_path / "two.html", "--json", cwd=written)
+    )
+    assert found["quality"]["out"][0] == summary
+    assert found["quality"]["plain"] == []
+
+
+def test_infer_does_not_keep_what_the_first_inference_said(written, tmp_path):
+    arguments = ("infer", "out", "--vocab", "vocab.parquet", "-o", tmp_path / "again", "--json")
+    details = json.loads(check_output(*arguments, cwd=written))["card"]["details"]
+    assert details.get("quality") != {"2": {"error_removed": 0.5, "known": 2.0, "known_mass": 0.4}}

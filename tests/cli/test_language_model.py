@@ -428,7 +428,8 @@ def test_divergence_of_several_orders_is_that_of_the_longest(tmp_path, capsys):
 
 def test_wrong_use(work, tmp_path):
     assert fail("evaluate", "vocab out", cwd=work, code=2).endswith(
-        "nothing to judge by: give --against with private counts, --text with held-out text, or both."
+        "nothing to judge by: give --against with private counts, --private-text with the text of the"
+        " releases, or --text with held-out text."
     )
     new = ("-o", tmp_path / "x")
     for arguments, problem in (

@@ -56,7 +56,8 @@ def test_a_target_has_an_answer_and_a_ledger_stays_as_it_is(work, capsys):
     run_in_process(*PLAN, "--known", "80%", "--ledger", "a.ledger", cwd=work)
     shown = " ".join(capsys.readouterr().out.split())
     assert (
-        "reaches 80% of what people write known within a factor of 2, by this simulation" in shown
+        "reaches 80% of what people write expected to lie within a factor of 2, by this simulation"
+        in shown
     )
     assert "→" in shown
     assert (work / "a.ledger").read_bytes() == before

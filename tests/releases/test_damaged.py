@@ -17,6 +17,11 @@ from helpers import reference_paper, web_catalogue
 
 EMPTY = {"a": None}
 GOOD = {"wiki": {"weight": 0.5, "deviation": 0.1}, "talk": {"weight": 0.5, "deviation": 0.1}}
+QUALITY = {
+    "coverage": {"2": {"share": 0.2, "std": 0.01}},
+    "quality": {"2": {"error_removed": 0.8, "known": 200.0, "known_mass": 0.4}},
+    "std_parts": {"2": {"noise": 0.1, "shrinkage": 0.2, "clipping": 0.05}},
+}
 BAD = ("1", None, -0.1, float("nan"), float("inf"), True)
 
 
@@ -26,7 +31,8 @@ def card():
         web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0),
         {"3": web_catalogue.SOURCES},
     )
-    return {"format": 1, **made.card.to_json()}
+    values = made.card.to_json()
+    return {"format": 1, **values, "details": {**values["details"], **QUALITY}}
 
 
 def put(folder, card, columns):
@@ -147,6 +153,22 @@ def test_the_file_that_was_cut_off_is_named(two, name):
             for value in BAD
         ),
         ("details.source_weights.3.wiki.weight", 1.01),
+        *(
+            (f"details.{name}", value)
+            for name in ("coverage", "quality", "std_parts")
+            for value in (1, [1], "a", None, {"0": {}}, {"two": {}}, {"2": {}}, {"2": [1]})
+        ),
+        *((f"details.{name}", {"2": None}) for name in ("quality", "std_parts")),
+        *(
+            (f"details.{name}.2.{part}", value)
+            for name, parts in QUALITY.items()
+            for part in parts["2"]
+            for value in (*BAD, 1e16)
+        ),
+        *(
+            (f"details.{path}", 1.01)
+            for path in ("coverage.2.share", "quality.2.error_removed", "quality.2.known_mass")
+        ),
         *((("ledger"), value) for value in ({"population": "a"}, {"entry": 1})),
         ("statement", "\ud800"),
     ],

@@ -27,7 +27,7 @@ def strings(*texts):
     return pa.array(texts, pa.large_string())
 
 
-def measurements(*, left=None, clipping={2: (0.25, 0.5, 0.2)}):
+def measurements(*, left=None, clipping=None):
     """Two pairs, their words, totals, and what was lost."""
     return Measurements.from_blocks(
         [
@@ -45,7 +45,7 @@ def measurements(*, left=None, clipping={2: (0.25, 0.5, 0.2)}):
             MeasurementBlock(CLIPPED_WORD, 2, strings("b"), np.array([9.0]), np.array([2.0])),
             MeasurementBlock.from_total(CLIPPED_TOTAL, 2, 8.0, 3.0),
         ],
-        clipping,
+        {2: (0.25, 0.5, 0.2)} if clipping is None else clipping,
     )
 
 

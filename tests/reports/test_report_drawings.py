@@ -9,7 +9,7 @@ import pytest
 
 from bayesgram.charts import Axis
 from bayesgram.paper.k_anonymity import KAnonymity
-from bayesgram.releases.intervals import accuracy_shares
+from bayesgram.releases.intervals import accuracy_shares, probability_within_factor
 from bayesgram.releases.release import Release
 from bayesgram.reports.pictures import NgramMark, draw_probabilities
 from bayesgram.reports.report import PrivatePart, Score, render_report
@@ -103,7 +103,7 @@ def test_one_release_has_no_curve_of_utility():
     assert make_private_part().drawing is not None
 
 
-def test_accuracy_shares_counts_whole_intervals():
+def test_accuracy_shares_are_those_of_each_factor():
     release, _ = make_release()
     theta = np.array([0.5, 0.3, 0.2])
     sure = replace(
@@ -113,9 +113,11 @@ def test_accuracy_shares_counts_whole_intervals():
         probability_std=theta * [0.0, 0.2, 10.0],
     )
     known = {found.factor: found for found in accuracy_shares(sure, np.ones(3, bool))}
-    assert known[1.1].ngram_share == pytest.approx(1 / 3)
-    assert known[2.0].ngram_share == pytest.approx(2 / 3)
-    assert known[2.0].mass_share == pytest.approx(0.8)
+    assert known[1.1].ngram_share < known[1.5].ngram_share < known[2.0].ngram_share
+    for factor, share in known.items():
+        within = probability_within_factor(theta, sure.probability_std, factor)
+        assert share.ngram_share == pytest.approx(within.mean())
+        assert share.mass_share == pytest.approx(theta @ within)
     assert accuracy_shares(replace(sure, probability_std=None), np.ones(3, bool)) == []
 
 

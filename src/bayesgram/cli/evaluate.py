@@ -1,7 +1,8 @@
-"""bayesgram evaluate: releases and language models against private counts and held-out text.
+"""bayesgram evaluate: releases and language models against private counts and text.
 
-`--against` gives the KL divergence from private counts to each release, `--text` judges language
-models by text that they have not seen.
+`--against` gives the KL divergence from private counts to each release, `--private-text` how well
+it covers and ranks what people write, and `--text` judges language models by text that they have
+not seen.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from bayesgram.cli import console, named_inputs, options, plots
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.audit.ngram_evaluation import PrivateNgrams, ReleaseEvaluation
     from bayesgram.audit.text_evaluation import (
         EvaluatedModel,
         FrequencyBands,
@@ -27,8 +29,15 @@ if TYPE_CHECKING:
     from bayesgram.releases.release import Release
     from bayesgram.text.tokenizer import Tokenizer
 
+    PrivateNgramsOf = Mapping[str, PrivateNgrams]  # by the path of a release
+
 PUBLIC_ALONE = "public text alone"
 PRIVATE = "private counts (not for publication)"
+TOP_DEFINITIONS = (
+    "top: n-grams that people write most, every occurrence counted. listed: how many of them the"
+    " vocabulary has. found: of as many listed n-grams that people write most, the share that is"
+    " among as many that the release, or public text alone, ranks first."
+)
 
 
 def evaluate(
@@ -43,6 +52,15 @@ def evaluate(
     ],
     against: Annotated[
         Path | None, typer.Option(help="The private counts to judge by.", show_default=False)
+    ] = None,
+    private_text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="The private text of the releases: a file, folder or quoted pattern; may be"
+            " repeated.",
+            show_default=False,
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -68,9 +86,15 @@ def evaluate(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Compare releases with private counts, held-out text or both. For the keeper of the data only.
+    """Compare releases with private counts and text. For the keeper of the data only.
 
-    --against: KL(p ‖ θ) of the longest n-grams, lower is better.
+    --against: KL(p ‖ θ) of the longest n-grams, lower is better. With --vocab also how much of
+    public text's error each release removes, beside what its card estimates.
+
+    --private-text: the same from the text that the counts were made of; how much of it the
+    vocabulary covers, how many of the 100, 1,000 and 20,000 n-grams that people write most it
+    lists, and how well the release ranks them, beside public text (--vocab). For example,
+    bayesgram evaluate out --private-text messages.parquet --vocab vocab.parquet
 
     --text: as language models: perplexity, words that were the first suggestion or one of three,
     and keystrokes saved; of all texts, of each, and by how frequent words are. With --against also
@@ -88,10 +112,10 @@ def evaluate(
     from bayesgram.releases import CARD_FILE
     from bayesgram.releases.release import Release
 
-    if against is None and not text:
+    if against is None and not text and not private_text:
         raise UsageError(
-            "nothing to judge by: give --against with private counts, --text with held-out text,"
-            " or both."
+            "nothing to judge by: give --against with private counts, --private-text with the text"
+            " of the releases, or --text with held-out text."
         )
     names = named_inputs.model_names(releases)
     if plot is not None:
@@ -106,20 +130,31 @@ def evaluate(
     if counts is not None:
         divergences = _divergences(loaded, counts, vocabulary)
         document["releases"] = divergences
+    stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
+    private_ngrams = _count_private_text(
+        loaded,
+        private_text or [],
+        vocabulary,
+        tokenizer=stated_tokenizer,
+        text_column=text_column,
+        skip_bad_rows=skip_bad_rows,
+    )
+    qualities = _evaluate_releases(
+        loaded, counts=counts, private_ngrams=private_ngrams, vocabulary=vocabulary
+    )
+    if qualities:
+        document["quality"] = [quality.to_json() for quality in qualities]
     evaluation = None
     if text:
         rows = _read_texts(text, text_column=text_column, skip_bad_rows=skip_bad_rows)
         evaluation = TextEvaluation(rows)
         evaluation.evaluate_models(_baselines(loaded, counts, vocabulary))
-        stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
         evaluation.evaluate_files(names, stated_tokenizer)
         document |= evaluation.to_json()
     if json:
         console.print_json(document)
-    if divergences is not None and not json:
-        print_divergences("KL(p ‖ θ) against private counts", divergences)
-    if evaluation is not None and not json:
-        _print_text_evaluation(evaluation)
+    else:
+        _print_results(divergences, qualities, evaluation)
     if evaluation is not None and plot is not None:
         from bayesgram.audit.quality_chart import draw_quality_over_epsilon
 
@@ -130,6 +165,19 @@ def evaluate(
         )
     if not json:
         console.print_note(f"These numbers are {DISCLOSURE}.", urgent=True)
+
+
+def _print_results(
+    divergences: list[dict[str, Any]] | None,
+    qualities: "Sequence[ReleaseEvaluation]",
+    evaluation: "TextEvaluation | None",
+) -> None:
+    """Print tables and sentences: by counts, by the private text, and by held-out text."""
+    if divergences is not None:
+        print_divergences("KL(p ‖ θ) against private counts", divergences)
+    _print_release_evaluations(qualities)
+    if evaluation is not None:
+        _print_text_evaluation(evaluation)
 
 
 def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force: bool) -> None:
@@ -230,6 +278,166 @@ def format_guarantee(row: dict[str, Any]) -> str:
     """
     label = row["guarantee"] if row["grade"] is None else f"{row['guarantee']}, {row['grade']}"
     return f"{label} for {row['unit']}" if row.get("unit") else label
+
+
+# --- Coverage, error removed and top n-grams ---
+
+
+def _check_private_text(releases: "dict[str, Release]", vocabulary: "Vocabulary | None") -> None:
+    """Refuse what one private text cannot judge."""
+    from bayesgram.releases.release import check_vocabulary
+
+    if not releases:
+        raise UsageError(
+            "--private-text judges releases, and there is none; give a release folder."
+        )
+    segments = {(release.card.segment or {}).get("name") for release in releases.values()}
+    if len(segments) > 1:
+        raise UsageError(
+            "--private-text: the releases are of different segments, and each needs the text of its"
+            " own people; evaluate one at a time, or give counts by segment with --against."
+        )
+    if vocabulary is not None:
+        for path, release in releases.items():
+            check_vocabulary(release, vocabulary, name=path)
+
+
+def _count_private_text(
+    releases: "dict[str, Release]",
+    paths: Sequence[str],
+    vocabulary: "Vocabulary | None",
+    *,
+    tokenizer: "Tokenizer | None",
+    text_column: str,
+    skip_bad_rows: bool,
+) -> "PrivateNgramsOf | None":
+    """Return what people wrote for each release; None if no text is given.
+
+    Releases of one vocabulary share the counts.
+
+    Args:
+        releases: By path.
+        paths: The private text.
+        vocabulary: That of the releases, if it is given.
+        tokenizer: The one that was given; it may have the tokenizer.json of a release.
+        text_column: The column that holds the text.
+        skip_bad_rows: Whether rows that are not text are left out.
+    """
+    from bayesgram.audit.ngram_evaluation import PrivateNgrams
+    from bayesgram.text.tokenizer import Tokenizer
+
+    if not paths:
+        return None
+    _check_private_text(releases, vocabulary)
+    with console.reading("Reading private text", then="Counting n-grams") as bar:
+        reader = bar.records(
+            list(paths), text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
+        )
+        batches = [batch.text for batch in reader]
+    by_vocabulary: dict[tuple[str, str], PrivateNgrams] = {}
+    by_path = {}
+    for path, release in releases.items():
+        about = release.card.vocabulary
+        key = (about["fingerprint"], about["tokenizer"])
+        if key not in by_vocabulary:
+            with_file = tokenizer or (None if vocabulary is None else vocabulary.tokenizer)
+            cut = Tokenizer.from_name(about["tokenizer"]).with_definition_of(with_file)
+            with console.step("Counting n-grams"):
+                by_vocabulary[key] = PrivateNgrams.from_texts(
+                    batches, release.ngrams, release.orders, cut
+                )
+        by_path[path] = by_vocabulary[key]
+    return by_path
+
+
+def _evaluate_releases(
+    releases: "dict[str, Release]",
+    *,
+    counts: "PrivateCounts | SegmentedCounts | None",
+    private_ngrams: "PrivateNgramsOf | None",
+    vocabulary: "Vocabulary | None",
+) -> "list[ReleaseEvaluation]":
+    """Judge each release by the private text, or else by the private counts."""
+    from bayesgram.audit.evaluation import totals_for
+    from bayesgram.audit.ngram_evaluation import PrivateNgrams, evaluate_release
+    from bayesgram.releases.release import is_made_with
+
+    evaluations: list[ReleaseEvaluation] = []
+    for path, release in releases.items():
+        public = None
+        if vocabulary is not None and is_made_with(release, vocabulary):
+            public = vocabulary.prior
+        if private_ngrams is not None:
+            private = private_ngrams[path]
+        elif counts is not None and public is not None:
+            private = PrivateNgrams(totals_for(counts, release), {})
+        else:
+            continue
+        evaluations += evaluate_release(
+            path, release, private, public
+        )  # as the table of KL names it
+    return evaluations
+
+
+def _print_release_evaluations(evaluations: "Sequence[ReleaseEvaluation]") -> None:
+    """Print coverage and error removed as sentences, and top n-grams as a table for each order."""
+    for evaluation in evaluations:
+        for sentence in _describe_evaluation(evaluation):
+            console.write(sentence)
+    for order in sorted({evaluation.order for evaluation in evaluations if evaluation.top}):
+        _print_top([each for each in evaluations if each.order == order and each.top], order)
+
+
+def _describe_evaluation(evaluation: "ReleaseEvaluation") -> list[str]:
+    """Say the exact coverage and error removed, each with what the card estimates."""
+    from bayesgram.releases.quality import format_percent, order_name
+
+    ngrams = order_name(evaluation.order)
+    sentences = []
+    if evaluation.coverage is not None:
+        covered = (
+            f"the vocabulary covers {format_percent(evaluation.coverage)} of people's {ngrams}"
+        )
+        estimate = evaluation.coverage_estimate
+        if estimate is not None:
+            covered += f" (the card estimates {estimate.percent_text})"
+        sentences.append(f"{evaluation.release}: {covered}.")
+    removed = evaluation.error_removed
+    if removed is None:
+        return sentences
+    if removed == -float("inf"):
+        learnt = f"rules out {ngrams} that people write, which public text does not"
+    elif removed < 0:
+        learnt = f"adds {format_percent(-removed)} to public text's error on listed {ngrams}"
+    else:
+        learnt = f"removes {format_percent(removed)} of public text's error on listed {ngrams}"
+    if evaluation.error_removed_estimate is not None:
+        learnt += f" (the card estimates {format_percent(evaluation.error_removed_estimate)})"
+    return [*sentences, f"{evaluation.release}: {learnt}."]
+
+
+def _print_top(evaluations: "Sequence[ReleaseEvaluation]", order: int) -> None:
+    from bayesgram.releases.quality import order_name
+
+    rows = [
+        (
+            evaluation.release,
+            f"{top.size:,}",
+            f"{top.listed:,.0f}",
+            _format_share(top.release_share),
+            _format_share(top.public_share),
+        )
+        for evaluation in evaluations
+        for top in evaluation.top
+    ]
+    columns = ("release", "top", "listed", "found by release", "by public text")
+    title = f"The {order_name(order)} that people write most"
+    console.print_table(title, columns, rows, right=columns[1:])
+    console.print_note(TOP_DEFINITIONS)
+
+
+def _format_share(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}"
 
 
 # --- By held-out text ---

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 DEFINITIONS = (
     "KL: from what people write to the release, 0 is perfect. closed: of the distance that public"
-    " text has. known: the share of what people write that the release would call known within a"
-    " factor of 2: the roughest of these numbers. clipped: users who write more than counts in"
-    " full."
+    " text has. known: the share of what people write whose probability is expected to lie within a"
+    " factor of 2 of the release's, by what the release would state: the roughest of these numbers."
+    " clipped: users who write more than counts in full."
 )
 PEOPLE_PANEL = "Assumed of the people"  # a heading in --help
 Users = Annotated[
@@ -77,8 +77,8 @@ def plan(
     known: Annotated[
         str | None,
         typer.Option(
-            help="Find the ε at which this much of what people write is known within a factor of 2,"
-            " such as 80%.",
+            help="Find the ε at which this much of what people write is expected to lie within a"
+            " factor of 2 of the release, such as 80%.",
             show_default=False,
         ),
     ] = None,

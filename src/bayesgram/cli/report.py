@@ -138,7 +138,21 @@ def report(
     report["label"] = weakest_label(labels[0], labels[1:]).name
     nothing_private = None if json else "no"
     report["private"] = private_part.warning if private_part else nothing_private
+    if json:
+        report["quality"] = {name: release.card.quality_sentences for name, release in loaded}
     console.print_report(report, json=json)
+    if not json:
+        _print_quality(loaded)
+
+
+def _print_quality(releases: "NamedReleases") -> None:
+    """Print the summary of each release, under its name where there are several."""
+    from bayesgram.charts import printable
+    from bayesgram.releases.quality import summary_sentences
+
+    for name, release in releases:
+        for sentence in summary_sentences(release.card.details):
+            console.write(sentence if len(releases) == 1 else f"{printable(name)}: {sentence}")
 
 
 def _priors(releases: "NamedReleases", vocab: list[Path]) -> "list[Floats | None]":

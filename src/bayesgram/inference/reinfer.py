@@ -29,8 +29,10 @@ from bayesgram.inference.model import Inferred, describe_models, describe_source
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL
 from bayesgram.releases.measurements import NGRAM, Measurements
 from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
+from bayesgram.releases.quality import QUALITY_DETAILS
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
 from bayesgram.version import VERSION
@@ -276,8 +278,9 @@ def _describe_inference(
     measurements = previous.release.measurements
     measured_count = 0 if measurements is None else int(measurements.kind_mask(NGRAM).sum())
     used_count = int(sum(mask.sum() for mask in masks))
-    # Weights of other sources must not stay on the card.
-    all_details = {name: value for name, value in card.details.items() if name != "source_weights"}
+    # What the first inference said of sources and of its quality does not hold for this one.
+    stale = (SOURCE_WEIGHTS_DETAIL, *QUALITY_DETAILS)
+    all_details = {name: value for name, value in card.details.items() if name not in stale}
     all_details |= {
         "model": describe_models(inferred),
         "expected_counts": {

@@ -219,7 +219,7 @@ class PlanRow:
         kl_low: The smallest KL of the draws.
         kl_high: The largest KL of the draws.
         public_kl: KL divergence of public text alone.
-        known_share: Share of what people write that is known within a factor of 2.
+        known_share: Share of what people write that is expected to lie within a factor of 2.
         clipped_share: Share of the users who write more than counts in full.
         is_hidden: Whether noise hides everything, so that the release would be public text.
     """
@@ -281,7 +281,7 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class Target:
-    """What a release should reach: a KL, or a share that is known within a factor of 2."""
+    """What a release should reach: a KL, or a share expected to lie within a factor of 2."""
 
     kl: float | None = None
     known: float | None = None
@@ -314,7 +314,8 @@ class Target:
     def __str__(self) -> str:
         if self.kl is not None:
             return f"a KL of {self.kl:g}"
-        return f"{100 * (self.known or 0):.3g}% of what people write known within a factor of 2"
+        share = f"{100 * (self.known or 0):.3g}%"
+        return f"{share} of what people write expected to lie within a factor of 2"
 
 
 @dataclass(frozen=True)

@@ -42,14 +42,11 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.privacy.constants import HISTOGRAM_SHARE, NORM_EDGES, UNITS, USER_UNITS
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.intervals import accuracy_share
+from bayesgram.releases.intervals import KNOWN_FACTOR, accuracy_share
 
 # Share of the variance of d that all n-grams of a word have in common. Estimated by the inference
 # from Reddit posts, with Wikipedia as public text; not tuned.
 WORD_SHARE = 0.4
-
-# The factor within which a probability is called known. A convention, shared with the report.
-KNOWN_FACTOR = 2.0
 
 # Number of groups of users; all users of a group write the same number of n-grams. Not measured
 # against other numbers.
@@ -114,8 +111,8 @@ class SimulatedRelease:
     Attributes:
         kl: KL divergence from what the people write to the release, in nats.
         public_kl: The same for public text alone: what there is to win.
-        known_share: Share of what people write whose probability the release would give within a
-            factor of 2.
+        known_share: Share of what people write whose probability is expected to lie within a
+            factor of 2 of what the release would give.
         clip_norm: The clip norm that the mechanism would choose.
         clipped_share: Share of the users whose norm is above it.
         model: The model that the inference chose; "public" if noise hides everything.

@@ -40,6 +40,13 @@ from bayesgram.releases.provenance import (
     unproved_sentence,
     weakest_label,
 )
+from bayesgram.releases.quality import (
+    coverage_advice,
+    describe_quality,
+    deviations_sentence,
+    has_valid_quality,
+    summary_sentences,
+)
 from bayesgram.version import VERSION
 
 MAX_USERS = 10**11  # of `expected_users`: nobody has more, so a larger bound is a typing error
@@ -250,6 +257,11 @@ class Card:
         return sources_sentence(self.details)
 
     @property
+    def quality_sentences(self) -> list[str]:
+        """How good the release is; empty where the mechanism does not say."""
+        return describe_quality(self.details)
+
+    @property
     def discoveries_sentence(self) -> str | None:
         """What discoveries added to the vocabulary, and what they cost; None if it is public."""
         return discoveries_sentence(self.vocabulary)
@@ -383,6 +395,9 @@ class Card:
                 f"{self.ledger['population']}, entry {self.ledger['entry']}" if self.ledger else "",
             ),
             ("Noise", SEEDED if self.seeded else ""),
+            *(("Quality", sentence) for sentence in summary_sentences(self.details)),
+            ("Advice", coverage_advice(self.details) or ""),
+            ("Deviations", deviations_sentence(self.details) or ""),
         ]
         return [(name, line) for name, line in lines if line]
 
@@ -407,6 +422,7 @@ class Card:
             "assumes": list(self.assumptions),
             "made_from": [str(ingredient) for ingredient in self.ingredients],
             "warnings": self.warnings,
+            "quality": self.quality_sentences,
         }
         chain = None
         if self.chain is not None:
@@ -478,6 +494,7 @@ def check_card_values(values: Mapping[str, Any]) -> None:
     _require("orders", _has_measured_orders(details))
     _require("segments", _has_segment_changes(details))
     _require("sources", _has_source_weights(details))
+    _require("quality", has_valid_quality(details))
 
 
 def _require(name: str, is_valid: bool) -> None:

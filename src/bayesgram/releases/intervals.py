@@ -2,29 +2,41 @@
 
 An interval is two standard deviations to each side, about 95%. It covers noise, inference and what
 clipping is expected to distort. All of it is computed from released data.
+
+Known within a factor f: the true probability is expected to lie between p/f and p·f. Shares are
+expectations: each n-gram counts by the probability of that (`probability_within_factor`).
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.releases.release import Release
+
+if TYPE_CHECKING:  # a card says how accurate its release is, so a release imports this module
+    from bayesgram.releases.release import Release
 
 ACCURACY_FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)  # that a report shows; chosen by hand
+KNOWN_FACTOR = 2.0  # within which a probability is called known, where one factor is shown
 INTERVAL_STDS = 2.0  # standard deviations to each side of an interval: about 95%
+
+# The shape of the Gamma distribution is kept between these: beyond them the probability is 0 or 1
+# to the last digit, and products of the shape would leave the range of floating-point numbers.
+_SMALLEST_SHAPE = 1e-200
+_LARGEST_SHAPE = 1e15
 
 
 @dataclass(frozen=True)
 class AccuracyShare:
-    """How many n-grams, and how much of what people write, are known within a factor."""
+    """How many n-grams, and how much of what people write, are expected to lie within a factor."""
 
     factor: float
     ngram_share: float  # of the n-grams
     mass_share: float  # of what people write: the probability of those n-grams
 
 
-def probability_interval(release: Release, row: int) -> tuple[float, float] | None:
+def probability_interval(release: "Release", row: int) -> tuple[float, float] | None:
     """Return the interval of one probability; None if the mechanism does not know it."""
     if release.probability_std is None:
         return None
@@ -33,7 +45,7 @@ def probability_interval(release: Release, row: int) -> tuple[float, float] | No
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 
-def probability_intervals(release: Release, rows: Integers) -> tuple[Floats, Floats] | None:
+def probability_intervals(release: "Release", rows: Integers) -> tuple[Floats, Floats] | None:
     """Return the lower and the upper ends of the intervals of many probabilities."""
     if release.probability_std is None:
         return None
@@ -42,10 +54,40 @@ def probability_intervals(release: Release, rows: Integers) -> tuple[Floats, Flo
     return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
 
 
-def accuracy_shares(release: Release, rows: Bools) -> list[AccuracyShare]:
-    """Return, for each factor, the share of n-grams that are known within it.
+def probability_within_factor(probabilities: Floats, std: Floats, factor: float) -> Floats:
+    """Return how probable it is that each true probability lies between p/factor and p·factor.
 
-    Known within a factor means that the whole interval lies between p/factor and p·factor.
+    The truth is taken as Gamma-distributed, with mean p and the stated standard deviation s: with a
+    normal distribution it could be below 0. The shape is k = (p/s)², and k·truth/p has the
+    distribution Gamma(k, 1), so that the answer is P(k, k·factor) − P(k, k/factor), where P is the
+    regularised lower incomplete gamma function.
+
+    Args:
+        probabilities: The released probabilities p.
+        std: Their standard deviations s; where s is 0, the truth is p.
+        factor: At least 1.
+
+    Returns:
+        A number between 0 and 1 for each n-gram.
+
+    >>> probabilities = np.array([0.1, 0.1, 0.1])
+    >>> probability_within_factor(probabilities, np.array([0.0, 0.02, 0.1]), 2.0).round(3)
+    array([1.   , 0.999, 0.471])
+    """
+    from scipy.special import gammainc  # noqa: PLC0415 - 0.1 s
+
+    is_exact = std <= 0
+    with np.errstate(over="ignore"):  # a tiny deviation: the shape is bounded below
+        shape = (probabilities / np.where(is_exact, 1.0, std)) ** 2
+    shape = np.clip(shape, _SMALLEST_SHAPE, _LARGEST_SHAPE)
+    within: Floats = gammainc(shape, shape * factor) - gammainc(shape, shape / factor)
+    # Where p is 0 and s is not, p/factor and p·factor are both 0, and the truth is not.
+    within = np.where(probabilities > 0, within, 0.0)
+    return np.where(is_exact, 1.0, np.clip(within, 0.0, 1.0))
+
+
+def accuracy_shares(release: "Release", rows: Bools) -> list[AccuracyShare]:
+    """Return, for each factor, the expected share of n-grams that are known within it.
 
     Args:
         release: The release.
@@ -59,11 +101,10 @@ def accuracy_shares(release: Release, rows: Bools) -> list[AccuracyShare]:
 
 
 def accuracy_share(factor: float, probabilities: Floats, probability_std: Floats) -> AccuracyShare:
-    """Return how many of these n-grams are known within a factor."""
-    # The lower side, from p/factor to p, is the narrower one.
-    is_known = INTERVAL_STDS * probability_std <= (1 - 1 / factor) * probabilities
+    """Return how many of these n-grams are expected to lie within a factor."""
+    within = probability_within_factor(probabilities, probability_std, factor)
     return AccuracyShare(
         factor,
-        float(np.mean(is_known)),
-        float(probabilities[is_known].sum()) / float(probabilities.sum()),
+        float(np.mean(within)),
+        float(probabilities @ within) / float(probabilities.sum()),
     )

@@ -230,7 +230,7 @@ def draw_accuracy(shares: Sequence[AccuracyShare]) -> Drawing:
         )
         for share in shares
     ]
-    label = "How much is known within a factor"
+    label = "How much is expected to lie within a factor"
     return plot_rows({"": rows}, Axis.linear(0, 1, ticks=NO_AXIS), label=label, text_room=50)
 
 
@@ -656,7 +656,7 @@ def draw_discoveries(
 
 
 def draw_plan(plan: Plan) -> Drawing:
-    """Draw the expected KL and the share that would be known within a factor of 2, over ε."""
+    """Draw the expected KL, and the share expected to lie within a factor of 2, over ε."""
     width = 540.0
     expected = [ExpectedKl(row.epsilon, row.kl, row.kl_low, row.kl_high) for row in plan.rows]
     kl = draw_expected_kl(expected, plan.rows[0].public_kl, width=width, height=180)
@@ -664,8 +664,8 @@ def draw_plan(plan: Plan) -> Drawing:
     known_share = plot_xy(
         [Series(epsilons, [row.known_share for row in plan.rows], colour="PROVED")],
         Axis.log(epsilons, "ε: more is less private"),
-        Axis.linear(0, 1, "known within a factor of 2", format_tick=format_percent),
-        label="Share that is known within a factor of 2",
+        Axis.linear(0, 1, "within a factor of 2", format_tick=format_percent),
+        label="Share that is expected to lie within a factor of 2",
         width=width,
         height=180,
     )

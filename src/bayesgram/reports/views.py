@@ -29,7 +29,13 @@ from bayesgram.releases.card_sections import (
     order_details,
     read_source_weights,
 )
-from bayesgram.releases.intervals import AccuracyShare, accuracy_shares, probability_interval
+from bayesgram.releases.intervals import (
+    KNOWN_FACTOR,
+    AccuracyShare,
+    accuracy_shares,
+    probability_interval,
+)
+from bayesgram.releases.quality import QUALITY_DETAILS, summary_sentences
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.explanation import explain_epsilon, list_not_covered
@@ -43,6 +49,9 @@ MAX_CHANGED_NGRAMS = 12  # n-grams lifted most, and as many lowered most
 MAX_FREQUENT = 15  # the most frequent n-grams, and rows of pictures
 MAX_DISCOVERED = 40  # discovered n-grams
 MAX_CHANGES = 15  # what rose between releases, and as many that fell
+
+# Details that are drawn or said in sentences, and so are not among the settings.
+EXPLAINED_DETAILS = (SOURCE_WEIGHTS_DETAIL, BY_ORDER_DETAIL, *QUALITY_DETAILS)
 
 
 # --- What a release says that public text did not ---
@@ -188,7 +197,7 @@ class OrderView:
 
     @cached_property
     def accuracy_shares(self) -> list[AccuracyShare]:
-        """The shares of n-grams, and of what people write, that are known within each factor."""
+        """The shares of n-grams, and of what people write, expected to lie within each factor."""
         return accuracy_shares(self.release, self.among)
 
     @property
@@ -208,7 +217,7 @@ class OrderView:
 
     @property
     def accuracy_drawing(self) -> Markup:
-        """The shares that are known within each factor."""
+        """The shares that are expected to lie within each factor."""
         return pictures.draw_accuracy(self.accuracy_shares).inline()
 
     def _row(self, row: int) -> NgramRow:
@@ -396,10 +405,20 @@ class ReleaseView(CardView):
         ]
 
     @property
+    def summary(self) -> list[str]:
+        """What it covers and learnt, in a sentence for each order; empty where it does not say."""
+        return summary_sentences(self.card.details)
+
+    @property
+    def quality(self) -> list[str]:
+        """How good the release is, in sentences; empty where its mechanism does not say."""
+        return self.card.quality_sentences
+
+    @property
     def known_mass(self) -> str:
-        """Of what people write in the longest n-grams, how much is known within a factor of 2."""
+        """Of what people write in the longest n-grams, how much should lie within a factor of 2."""
         shares = self.orders[-1].accuracy_shares
-        masses = [share.mass_share for share in shares if share.factor == 2]
+        masses = [share.mass_share for share in shares if share.factor == KNOWN_FACTOR]
         return format_percent(masses[0]) if masses else "–"
 
     @cached_property
@@ -494,9 +513,7 @@ def _format_settings(values: dict[str, Any]) -> dict[str, str]:
     return {
         name.replace("_", " "): format_setting(value)
         for name, value in values.items()
-        if not isinstance(value, list)
-        and value is not None
-        and name not in {SOURCE_WEIGHTS_DETAIL, BY_ORDER_DETAIL}
+        if not isinstance(value, list) and value is not None and name not in EXPLAINED_DETAILS
     }
 
 

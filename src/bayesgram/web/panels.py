@@ -94,6 +94,7 @@ def card_details(view: ReleaseView) -> dict[str, Any]:
         "ledger": _ledger_sentence(card),
         "command": _printable_or_none(card.command),
         "vocabulary": card.vocabulary_sentence,
+        "quality": card.quality_sentences,
         "segment": _printable_or_none(card.segment_sentence),
         "discovered": [vars(row) for row in view.discovered],
         "sources": card.sources_sentence,
@@ -158,7 +159,7 @@ def trade_measures(items: Sequence[Item]) -> list[TradeMeasure]:
         key=lambda factor: (factor != 2, factor),
     )
     measures = [
-        TradeMeasure(f"{factor:g}", f"what is known within a factor of {factor:g}")
+        TradeMeasure(f"{factor:g}", f"what is expected to lie within a factor of {factor:g}")
         for factor in factors
     ]
     if any(item.view.public is not None for item in items):

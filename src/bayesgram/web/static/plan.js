@@ -154,7 +154,7 @@ function sentence(asked, draws) {
     `${digits(asked.epsilon)}, expect a KL of about ${digits(kl.mean, 2)}`,
     `(${draws.length === 1 ? "1 simulated release" : band}); public text alone has ${digits(alone.mean, 2)}.`,
     `The release would close ${share(won)} of that gap, and ${share(range(draws, "known").mean)} of what people write`,
-    "would be known within a factor of 2.",
+    "would be expected to lie within a factor of 2 of it.",
     `About ${share(draws.at(-1).clipped)} of the users write more than would count in full.`,
     draws.at(-1).model === "public" ? "Noise hides what these people write: the answer would be public text." : "",
   ].join(" ");

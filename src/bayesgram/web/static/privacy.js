@@ -117,6 +117,7 @@ async function card() {
 function described(told) {
   const list = (lines) => el("ul", {}, lines.map((line) => el("li", {}, line)));
   const pairs = [
+    told.quality.length ? ["How good it is", told.quality.map((line) => el("p", {}, line))] : null,
     ["Who is protected", told.protects],
     told.person ? ["For a person", told.person] : null,
     ["What ε means", told.meaning.map((line) => el("p", {}, line))],
