@@ -40,15 +40,15 @@ def test_lifts_are_put_together_as_a_markov_chain_would(known, asked):
     lifts = Lifts()
     for order in {ngram.count(" ") + 1 for ngram in known}:
         mine = [ngram for ngram in known if ngram.count(" ") == order - 1]
-        lifts.learn(
+        lifts.add(
             order, pa.array(mine, pa.large_string()), np.array([known[ngram] for ngram in mine])
         )
-    found = lifts.of(pa.array(asked, pa.large_string()), 4)
+    found = lifts.find(pa.array(asked, pa.large_string()), 4)
     assert found.tolist() == pytest.approx([slow_lift(known, ngram) for ngram in asked])
 
 
 def test_a_word_alone_has_no_expected_lift():
-    assert Lifts().expected(pa.array(["a", "b"], pa.large_string()), 1).tolist() == [0, 0]
+    assert Lifts().predict(pa.array(["a", "b"], pa.large_string()), 1).tolist() == [0, 0]
 
 
 def two_orders(*, related=True, noise=60.0, seed=0, size=1500, words=120):

@@ -390,7 +390,8 @@ def _print_release_evaluations(evaluations: "Sequence[ReleaseEvaluation]") -> No
 
 def _describe_evaluation(evaluation: "ReleaseEvaluation") -> list[str]:
     """Say the exact coverage and error removed, each with what the card estimates."""
-    from bayesgram.releases.quality import format_percent, order_name
+    from bayesgram.releases.card_sections import order_name
+    from bayesgram.releases.quality import format_percent
 
     ngrams = order_name(evaluation.order)
     sentences = []
@@ -417,7 +418,7 @@ def _describe_evaluation(evaluation: "ReleaseEvaluation") -> list[str]:
 
 
 def _print_top(evaluations: "Sequence[ReleaseEvaluation]", order: int) -> None:
-    from bayesgram.releases.quality import order_name
+    from bayesgram.releases.card_sections import order_name
 
     rows = [
         (

@@ -376,8 +376,6 @@ def _warn_of_repeated_ngrams(vocabulary: "Vocabulary", path: Path) -> None:
 # Of people's n-grams: where the vocabulary covers less, `count` says what to do about it.
 LOW_COVERAGE = 0.3
 
-ORDER_NAMES = {1: "unigrams", 2: "bigrams", 3: "trigrams"}
-
 
 def count(
     private: options.Private,
@@ -501,14 +499,13 @@ def _format_coverage(coverage: "Mapping[int, float]") -> str:
     """Return shares of orders in words.
 
     >>> _format_coverage({1: 0.914, 2: 0.17}), _format_coverage({})
-    ('91% of unigrams, 17% of bigrams', 'nothing: people wrote no n-gram of these orders')
+    ('91% of words, 17% of bigrams', 'nothing: people wrote no n-gram of these orders')
     """
+    from bayesgram.releases.card_sections import order_name
+
     if not coverage:
         return "nothing: people wrote no n-gram of these orders"
-    return ", ".join(
-        f"{share:.0%} of {ORDER_NAMES.get(order, f'{order}-grams')}"
-        for order, share in coverage.items()
-    )
+    return ", ".join(f"{share:.0%} of {order_name(order)}" for order, share in coverage.items())
 
 
 def _parse_segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.inference.noisy_counts import Clipping, NoisyCounts, PublicNgrams
+from bayesgram.inference.noisy_counts import UNKNOWN, Clipping, NoisyCounts, PublicNgrams
 from bayesgram.privacy.constants import (
     FIRST_WORD_GROUPS,
     HISTOGRAM_SHARE,
@@ -314,6 +314,8 @@ class NormHistogram:
         hidden = (self.tails @ (1 - kept)) / (self.written + self.tails).sum(axis=1)
         visible_uneven = unevenness(self.written / float(self.written.sum()), kept)
         hidden_var = HIDDEN_BIAS**2 * float(self.tail_weights @ hidden**2)
+        if np.count_nonzero(self.users) < MIN_VISIBLE_BINS:
+            hidden_var = UNKNOWN.bias_rel_std**2
         return Clipping(
             1 - float(self.tail_weights @ mean),
             float(self.tail_weights @ uneven),

@@ -6,8 +6,8 @@ The standard deviation of θ has four parts, which add up in squares:
   noise where counts are clear, and E/c where noise hides them. c, the trust in what is expected, is
   fitted to squared errors on judging views, which the expectation has not seen.
 - *total*: every probability is a count over the same noisy total.
-- *clipping, systematic*: people who write much write differently and count for less. By how much is
-  estimated with the clip norm (`design.Distortion`), from the norm histogram and from first words.
+- *clipping, systematic*: people who write much write differently and count for less. By how much
+  follows from the norm histogram (`design.NormHistogram.describe_clipping`).
 - *clipping, chance*: an n-gram of few users is kept or clipped as they happen to write little or
   much.
 """
@@ -16,6 +16,9 @@ import numpy as np
 
 from bayesgram.arrays import Floats
 from bayesgram.inference.noisy_counts import Clipping, NoisyCounts
+
+# N-grams over which the parts of the deviation are averaged: those that a release ranks first.
+RANKED_FIRST = 200
 
 # c that is tried, from ¼ (anything is possible) to 64 (what is expected is right).
 TRUSTS = 0.25 * 2.0 ** np.arange(0, 8.01, 0.25)
@@ -69,6 +72,49 @@ def fit_trust(expected: Floats, noise_std: Floats, judge: NoisyCounts) -> float:
     return float(max(large_enough, default=TRUSTS[0]))
 
 
+def split_std(
+    theta: Floats,
+    kept_std: Floats,
+    noise_std: Floats,
+    written: float,
+    total_rel_std: float,
+    clipping: Clipping,
+) -> dict[str, float]:
+    """Return how much of the deviation of frequent n-grams is noise, shrinkage and clipping.
+
+    Shrinkage that gives a noisy count the weight w leaves the variance w·noise². Of that, w²·noise²
+    is noise, and the rest is how far the truth may be from what was expected.
+
+    Args:
+        theta: Probabilities.
+        kept_std: Standard deviation by noise and shrinkage, as probabilities.
+        noise_std: Standard deviation of the noise, as probabilities.
+        written: About how many n-grams people wrote, before clipping.
+        total_rel_std: Relative standard deviation of the total.
+        clipping: What clipping does.
+
+    Returns:
+        Relative standard deviations, as root mean squares over the n-grams that rank first.
+    """
+    first = np.argsort(-theta, kind="stable")[:RANKED_FIRST]
+    theta = theta[first]
+    kept_var = kept_std[first] ** 2
+    noise_var = noise_std[first] ** 2
+    weight = np.minimum(kept_var / noise_var, 1.0)
+    noise_part = weight**2 * noise_var / theta**2 + total_rel_std**2
+    shrinkage_part = np.maximum(kept_var - weight**2 * noise_var, 0.0) / theta**2
+    clipping_part = _clipping_rel_var(theta, written, clipping)
+    parts = {"noise": noise_part, "shrinkage": shrinkage_part, "clipping": clipping_part}
+    return {name: WIDENING * float(np.sqrt(np.mean(part))) for name, part in parts.items()}
+
+
+def _clipping_rel_var(theta: Floats, written: float, clipping: Clipping) -> Floats:
+    """Return the relative variance by clipping: systematic, and by chance for rare n-grams."""
+    occurrences = np.maximum(theta * written, 1.0)
+    variance: Floats = clipping.bias_rel_std**2 + BURST * clipping.unevenness / occurrences
+    return variance
+
+
 def probability_std(
     theta: Floats, kept_std: Floats, written: float, total_rel_std: float, clipping: Clipping
 ) -> Floats:
@@ -81,9 +127,6 @@ def probability_std(
         total_rel_std: Relative standard deviation of the total.
         clipping: What clipping does.
     """
-    occurrences = np.maximum(theta * written, 1.0)
-    relative_var = (
-        total_rel_std**2 + clipping.bias_rel_std**2 + BURST * clipping.unevenness / occurrences
-    )
+    relative_var = total_rel_std**2 + _clipping_rel_var(theta, written, clipping)
     std: Floats = WIDENING * np.sqrt(kept_std**2 + theta**2 * relative_var)
     return std

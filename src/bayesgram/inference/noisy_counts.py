@@ -37,12 +37,13 @@ class Clipping:
         lost: The share of all text that it removes.
         unevenness: U, the variance of the share that it keeps of an n-gram, over its squared mean.
         bias_rel_std: Relative standard deviation by which clipping moves the share of an n-gram,
-            because people who write much write differently.
+            because people who write much write differently. Before anything is known, 0.25: it
+            was 0.05 (film reviews) to 0.4 (words of commits).
     """
 
     lost: float = 0.5
     unevenness: float = 0.5
-    bias_rel_std: float = 0.15
+    bias_rel_std: float = 0.25
 
 
 UNKNOWN = Clipping()

@@ -28,7 +28,8 @@ from bayesgram.inference.hierarchy import infer_segments, merge_source_weights
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
-from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.inference.quality import describe_quality
+from bayesgram.public.vocabulary import Vocabulary, public_distribution
 from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL
 from bayesgram.releases.measurements import NGRAM, Measurements
 from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
@@ -222,7 +223,13 @@ def _extend_to_unmeasured(
     total = inferred.total
     if is_measured_order:
         total *= mass / float(theta[mask].sum())
-    return replace(inferred, theta=theta / mass, deviation=deviation / mass, total=total)
+    return replace(
+        inferred,
+        theta=theta / mass,
+        deviation=deviation / mass,
+        total=total,
+        coverage=None,  # how often people write n-grams that were not measured is unknown
+    )
 
 
 def _predict_lifts(
@@ -281,12 +288,14 @@ def _describe_inference(
     # What the first inference said of sources and of its quality does not hold for this one.
     stale = (SOURCE_WEIGHTS_DETAIL, *QUALITY_DETAILS)
     all_details = {name: value for name, value in card.details.items() if name not in stale}
+    priors = {str(part.order): public_distribution(part.counts) for _, part in vocabulary.by_order}
     all_details |= {
         "model": describe_models(inferred),
         "expected_counts": {
             order: round(posterior.total, 1) for order, posterior in inferred.items()
         },
         **describe_sources(vocabulary.source_names, inferred),
+        **describe_quality(inferred, priors),
         **details,
     }
     inference = {

@@ -37,6 +37,7 @@ from bayesgram.inference.mixing import dominant_source, fit_rough_weights
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
+from bayesgram.inference.quality import describe_quality
 from bayesgram.io.segments import Segments
 from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, require_budget
 from bayesgram.privacy.accounting import Spend
@@ -62,7 +63,7 @@ from bayesgram.private.clipping import (
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
 from bayesgram.private.order_counts import select_order
-from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.public.vocabulary import Vocabulary, public_distribution
 from bayesgram.releases.card import DRIFT_DETAIL
 from bayesgram.releases.card_sections import BY_ORDER_DETAIL
 from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
@@ -244,11 +245,13 @@ def describe_outcome(
         zip((str(part.order) for _, part in vocabulary.by_order), inferred, strict=True)
     )
     totals = {order: round(posterior.total, 1) for order, posterior in by_order.items()}
+    priors = {str(part.order): public_distribution(part.counts) for _, part in vocabulary.by_order}
     theta = np.concatenate([posterior.theta for posterior in inferred])
     std = np.concatenate([posterior.deviation for posterior in inferred])
     model_details = {"model": describe_models(by_order), "expected_counts": totals}
     source_details = describe_sources(vocabulary.source_names, by_order)
-    return Outcome(theta, {**model_details, **source_details, **details}, std)
+    quality_details = describe_quality(by_order, priors)
+    return Outcome(theta, {**model_details, **source_details, **quality_details, **details}, std)
 
 
 # --- The queries ---

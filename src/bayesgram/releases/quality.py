@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayesgram.releases.card_sections import join_words
+from bayesgram.releases.card_sections import join_words, order_name
 from bayesgram.releases.intervals import INTERVAL_STDS, KNOWN_FACTOR
 
 # Names of details, each by order as text.
@@ -35,7 +35,6 @@ LOW_COVERAGE = 0.3
 MIN_ERROR_REMOVED = 0.01
 RANKED_FIRST = 200  # n-grams that the parts of the deviation are averaged over
 
-ORDER_NAMES = {1: "words", 2: "bigrams", 3: "trigrams"}
 DEVIATIONS_TARGET = "Deviations are for what people wrote, every occurrence counted"
 PUBLIC_TEXT = "the release is public text: noise hides what people write"
 
@@ -187,15 +186,6 @@ def deviations_sentence(details: Mapping[str, Any]) -> str | None:
         parts = "; ".join(f"{order_name(order)} {parts}" for order, parts in by_order.items())
     first = f"of the {RANKED_FIRST} {ngrams} that the release ranks first, they are"
     return f"{DEVIATIONS_TARGET}; {first}{':' if len(by_order) > 1 else ''} {parts}."
-
-
-def order_name(order: int) -> str:
-    """Return what n-grams of an order are called.
-
-    >>> [order_name(order) for order in (1, 2, 3, 4)]
-    ['words', 'bigrams', 'trigrams', '4-grams']
-    """
-    return ORDER_NAMES.get(order, f"{order}-grams")
 
 
 def format_percent(share: float) -> str:
