@@ -108,18 +108,11 @@ def clipping(vocabulary, counts):
     sources = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(
         np.int32
     )
-    groups, first_words = (
-        np.array([0, 1, 1, 2], np.int32),
-        (np.arange(len(vocabulary)) // 2 % 4).astype(np.int32),
-    )
     bins = HistogramSpec(
         np.array([1.0, 3.0, 10.0]),
         np.array([1.0, 4.0, 40.0, 7e3]),
         sources,
         0,
-        groups,
-        first_words,
-        4,
     )
     few = clip(counts, max_count=2, max_total=5, key=7)
     heavy_user_norm = reference_paper.make_user_counts(

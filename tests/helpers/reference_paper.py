@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bayesgram.private.clipping import UNITS, ClippedCounts, Coordinates
 from bayesgram.private.counts import UserCounts
-from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, SOURCE_UNITS, TOTAL_UNITS, USER_UNITS
+from bayesgram.private.norm_histogram import SOURCE_UNITS, TOTAL_UNITS, USER_UNITS
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -132,35 +132,25 @@ def append_word_counts(matrix, measured):
 
 
 def norm_histogram(matrix, measured, bins):
-    """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole
+    """Users by norm, parts of the largest amounts that they write, of which kind: whole
     units, by fractions.
     """
     users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.source_count
-    first_words = [[0] * bins.first_word_count for _ in range(max(bins.groups) + 1)]
     for row, full in zip(matrix, append_word_counts(matrix, measured), strict=True):
         squares = sum(
             (Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True)
         )
         place = sum(squares >= Fraction(edge) ** 2 for edge in bins.edges)
-        text = [
-            (int(n), kind, opening)
-            for n, kind, opening in zip(row, bins.sources, bins.first_words, strict=True)
-            if kind >= 0
-        ]
-        written = sum(n for n, _, _ in text)
+        text = [(int(n), kind) for n, kind in zip(row, bins.sources, strict=True) if kind >= 0]
+        written = sum(n for n, _ in text)
         part = min(Fraction(1), Fraction(written) / Fraction(bins.largest[place]))
         users[place] += USER_UNITS
         totals[place] += math.floor(TOTAL_UNITS * part)
         for kind in range(bins.source_count):  # the quotients are rounded as floats are
             kinds[kind] += int(
-                SOURCE_UNITS * (sum(n for n, of, _ in text if of == kind) / max(written, 1))
+                SOURCE_UNITS * (sum(n for n, of in text if of == kind) / max(written, 1))
             )
-        for opening in range(bins.first_word_count):
-            own = sum(n for n, _, of in text if of == opening)
-            first_words[bins.groups[place]][opening] += int(
-                FIRST_WORD_UNITS * (own / max(written, 1))
-            )
-    return users + totals + kinds + [own for group in first_words for own in group]
+    return users + totals + kinds
 
 
 def scaled_norm(counts, shape):

@@ -1,4 +1,4 @@
-"""What clipping would cost: from amounts alone, and from the words that people begin with."""
+"""What clipping would cost: KL over how unevenly text counts after clipping."""
 
 import math
 
@@ -8,30 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.inference.design import (
-    DRIFT_RATES,
-    FIRST_WORD_GROUPS,
-    FIRST_WORDS_TRUST,
-    NORM_GROUPS,
+    CLIPPING_RATE,
+    CLIPPING_RATE_LONGER,
     NORMS,
-    PRIOR_RATE,
-    FirstWords,
+    Distortion,
     NormHistogram,
-    assign_first_word_groups,
-    choose_clipping,
-    estimate_distortion,
     kept_share_by_bin,
 )
 from bayesgram.inference.noisy_counts import PublicNgrams
 from helpers.hypothesis_profiles import examples
 
-POSITIONS = np.log(NORMS)
 
-
-def trigrams(size=3000, words=300):
-    prior = 1 / np.arange(1, size + 1)
-    prior /= prior.sum()
-    chosen = np.random.default_rng(0).integers(0, words, (size, 3)).astype(np.int32)
-    return PublicNgrams(prior, 1e6 * prior, chosen, words, prior[None])
+def ngrams(order):
+    prior = np.full(30, 1 / 30)
+    words = np.arange(30 * order, dtype=np.int32).reshape(30, order)
+    return PublicNgrams(prior, 1e3 * prior, words, 30 * order, prior[None])
 
 
 def people(users=1e6, middle=14, width=4.0):
@@ -41,116 +32,55 @@ def people(users=1e6, middle=14, width=4.0):
     return NormHistogram(number, number * np.maximum(NORMS**1.5, 1.0))
 
 
-def shares_of(seen, slopes, noise=1e-6):
-    """Openings of people whose share of each begins at the same and goes up or down with the logarithm of the norm."""
-    middle = float(seen.written @ POSITIONS) / float(seen.written.sum())
-    by_bin = (1 + np.outer(POSITIONS - middle, slopes)) / FIRST_WORD_GROUPS
-    shares = np.zeros((NORM_GROUPS.max() + 1, FIRST_WORD_GROUPS))
-    np.add.at(shares, NORM_GROUPS, seen.users[:, None] * by_bin)
-    return FirstWords(shares, noise, NORM_GROUPS)
-
-
-def found(seen, first_words=None):
-    return estimate_distortion(seen, trigrams(), first_words)
-
-
-def test_openings_are_about_as_frequent_as_one_another_and_a_matter_of_the_first_word():
-    public = trigrams()
-    first_words = assign_first_word_groups(public)
-    rates = np.bincount(first_words, public.prior, FIRST_WORD_GROUPS)
-    assert rates == pytest.approx(1 / FIRST_WORD_GROUPS, rel=0.15)
-    for word in range(20):
-        assert len(set(first_words[public.words[:, 0] == word].tolist())) <= 1
-
-
-def test_people_who_write_like_one_another_lose_little_and_those_who_do_not_lose_more():
-    seen, slopes = people(), np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
-    left = kept_share_by_bin(2.0)
-    none, some, much = (
-        found(seen, shares_of(seen, slope * slopes)).kl(left) for slope in (0.0, 0.05, 0.2)
-    )
-    assert none < found(seen).kl(left) / 5
-    assert 2 * none < some < much / 4
-
-
-def test_a_known_drift_is_charged_by_its_distance_between_all_text_and_what_is_left():
-    """The χ² of first words is computed here from the shares themselves; rates go with it, as far as they are believed."""
-    seen, left = people(), np.exp(-POSITIONS)
-    found_rates, distances = [], []
-    for slope in (0.05, 0.1, 0.2):
-        slopes = slope * np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
-        means = [
-            float(each @ POSITIONS) / float(each.sum())
-            for each in (seen.written, seen.written * left)
-        ]
-        distances.append(float(((means[0] - means[1]) ** 2 * slopes**2).mean()))
-        found_rates.append(found(seen, shares_of(seen, slopes)).rate)
-    powers = np.diff(np.log(found_rates)) / np.diff(np.log(distances))
-    assert powers == pytest.approx(FIRST_WORDS_TRUST, abs=0.1)
-
-
-def test_what_clipping_costs_goes_with_how_unevenly_text_counts():
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_what_clipping_costs_goes_with_how_unevenly_text_counts(order):
     seen = people()
-    clipped = found(seen)
+    clipped = Distortion.from_histogram(seen, ngrams(order))
+    rate = CLIPPING_RATE.get(order, CLIPPING_RATE_LONGER)
     for clip_norm in (0.5, 2.0, 8.0, 32.0):
         kept = np.repeat(
             kept_share_by_bin(clip_norm),
             np.round(1e6 * seen.written / seen.written.sum()).astype(int),
         )
         assert clipped.kl(kept_share_by_bin(clip_norm)) == pytest.approx(
-            clipped.rate * kept.var() / kept.mean() ** 2, rel=0.03
+            rate * kept.var() / kept.mean() ** 2, rel=0.03
+        )
+        assert clipped.removed_share(kept_share_by_bin(clip_norm)) == pytest.approx(
+            1 - kept.mean(), abs=0.01
         )
 
 
-def test_where_noise_hides_openings_people_are_as_usual():
-    seen = people(users=1000)
-    shares = shares_of(seen, np.zeros(FIRST_WORD_GROUPS), noise=1e6)
-    for clip_norm in (0.5, 4.0):
-        left = kept_share_by_bin(clip_norm)
-        assert found(seen, shares).kl(left) == pytest.approx(found(seen).kl(left), rel=0.3)
-
-
-def test_what_is_usual_is_charged_where_nothing_was_asked():
-    seen = people(users=1e9)  # so many that chance moves nothing
-    assert found(seen).rate == pytest.approx(PRIOR_RATE, rel=0.15)
-
-
 @examples(30)
-@given(
-    st.floats(0.01, 1e4),
-    st.floats(1.0, 8.0),
-    st.integers(4, 24),
-    st.integers(0, 1000),
-    st.floats(0.1, 1e6),
-)
-def test_whatever_was_measured_the_cost_is_a_number_and_nothing_costs_nothing(
-    norm, width, middle, seed, noise
-):
-    seen, chance = people(1e5, middle, width), np.random.default_rng(seed)
-    shares = chance.standard_normal((NORM_GROUPS.max() + 1, FIRST_WORD_GROUPS)) * noise
-    clipped = found(seen, FirstWords(shares, noise, NORM_GROUPS))
+@given(st.floats(0.01, 1e4), st.floats(1.0, 8.0), st.integers(4, 24))
+def test_the_cost_is_a_number_and_nothing_costs_nothing(norm, width, middle):
+    clipped = Distortion.from_histogram(people(1e5, middle, width), ngrams(3))
     assert math.isfinite(clipped.kl(kept_share_by_bin(norm)))
     assert clipped.kl(kept_share_by_bin(norm)) >= 0
     assert clipped.kl(np.ones(NORMS.size)) == pytest.approx(0, abs=1e-12)
 
 
-def test_by_chance_few_people_who_write_half_cost_more_than_many():
-    """Manner is the same: what is lost of few stands for much."""
-    left = kept_share_by_bin(1.0)
-    few, many = people(users=1e3), people(users=1e6)
-    alike = [
-        found(each, shares_of(each, np.zeros(FIRST_WORD_GROUPS))).kl(left) for each in (few, many)
-    ]
-    assert alike[0] > 2 * alike[1]
+def bias_of(users, noise_std, clip_norm=4.0, seed=0):
+    """The bias by clipping that a noisy histogram of so many users by bin states."""
+    rng = np.random.default_rng(seed)
+    largest = np.maximum(NORMS**1.5, 1.0)
+    noisy = users + noise_std * rng.standard_normal(users.size)
+    parts = 0.5 * users + noise_std * rng.standard_normal(users.size)
+    return NormHistogram.from_noisy(noisy, parts, largest, noise_std).describe_clipping(clip_norm)
 
 
-def test_people_who_write_like_one_another_are_clipped_further():
-    seen, public, slopes = people(), trigrams(), np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
-    alike, unlike = (
-        choose_clipping(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3)
-    )
-    assert alike.clip_norm < unlike.clip_norm
+def test_users_whom_noise_hides_make_the_stated_bias_larger():
+    """A few who write a lot, as in a power law, against people who are all alike."""
+    bins = np.arange(NORMS.size)
+    alike = 20_000 * np.exp(-0.5 * ((bins - 9) / 1.5) ** 2)
+    few_write_most = np.where(bins < 9, alike, 20_000 * 0.6 ** (bins - 9.0))
+    for seed in range(5):
+        even = bias_of(alike, 30.0, seed=seed)
+        uneven = bias_of(few_write_most, 30.0, seed=seed)
+        assert uneven.bias_rel_std > 2 * even.bias_rel_std
+        assert uneven.unevenness > even.unevenness
 
 
-def test_a_rate_far_beyond_the_usual_is_possible():
-    assert DRIFT_RATES[-1] / DRIFT_RATES[0] > 1000
+def test_where_noise_hides_everybody_the_bias_is_as_unknown_as_before():
+    users = np.zeros(NORMS.size)
+    users[8:10] = 1e5
+    assert bias_of(users, 10.0).bias_rel_std >= 0.25

@@ -61,7 +61,7 @@ def coordinates_of(vocabulary):
     """How many numbers may get noise. For each order: n-grams, words, the total, what is not
     listed, lost words and theirs, amounts."""
     sources = len(vocabulary.source_names) if len(vocabulary.source_names) > 1 else 0
-    histogram = 2 * (NORM_EDGES.size + 1) + sources + 16 * 8
+    histogram = 2 * (NORM_EDGES.size + 1) + sources
     number = 0
     for _, part in vocabulary.by_order:
         words = part.word_ids[1]

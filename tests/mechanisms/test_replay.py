@@ -116,17 +116,16 @@ def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch
     """All that Λ and the other questions follow from, to the last bit, whoever was asked."""
     chosen_from, choose = [], posterior.choose_clipping
 
-    def recorded(norm_histogram, longest, multiplier, first_words):
+    def recorded(norm_histogram, longest, multiplier):
         chosen_from.append(
             [
                 norm_histogram.users,
                 norm_histogram.written,
                 longest.prior,
-                first_words.shares,
                 np.array(multiplier),
             ]
         )
-        return choose(norm_histogram, longest, multiplier, first_words)
+        return choose(norm_histogram, longest, multiplier)
 
     monkeypatch.setattr(posterior, "choose_clipping", recorded)
     source = replay_noise.NoiseRecorder()

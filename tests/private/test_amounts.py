@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from bayesgram.private.clipping import UNITS, Coordinates
 from bayesgram.private.norm_histogram import (
-    FIRST_WORD_UNITS,
     SOURCE_UNITS,
     TOTAL_UNITS,
     USER_UNITS,
@@ -21,7 +20,6 @@ from helpers.strategies import matrices
 
 EDGES = np.array([0.5, 1.0, 2.0, 8.0, 64.0])
 LARGEST = np.array([1.0, 2.0, 4.0, 16.0, 256.0, 2.0**20])
-NORM_GROUPS = np.array([0, 1, 1, 2, 2, 3], np.int32)
 HALF_OCTAVES = 2.0 ** np.arange(-2, 12.5, 0.5)
 
 
@@ -38,24 +36,10 @@ def dominant_source(size, first, number):
     return sources
 
 
-def bins_of(edges, largest, sources, number, first_words=0, groups=None):
-    """Openings come one after the other in threes, so that they are not the kinds."""
-    groups = np.arange(largest.size, dtype=np.int32) // 2 if groups is None else groups
-    return HistogramSpec(
-        edges,
-        largest,
-        sources,
-        number,
-        groups,
-        (np.arange(sources.size) // 3 % max(first_words, 1)).astype(np.int32),
-        first_words,
-    )
-
-
-def asked(counts, measured, first, number=0, first_words=0):
+def asked(counts, measured, first, number=0):
     """Fresh arrays each time: whoever is asked first must not change what others are asked."""
     sources = dominant_source(measured.words.shape[0], first, number)
-    bins = bins_of(EDGES.copy(), LARGEST.copy(), sources, number, first_words, NORM_GROUPS.copy())
+    bins = HistogramSpec(EDGES.copy(), LARGEST.copy(), sources, number)
     before = bins.cache_key
     found = norm_histogram_sum(counts, measured, bins)
     assert bins.cache_key == before
@@ -63,8 +47,8 @@ def asked(counts, measured, first, number=0, first_words=0):
 
 
 def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
-    squares = sum(units**2 for units in (USER_UNITS, TOTAL_UNITS, SOURCE_UNITS, FIRST_WORD_UNITS))
-    assert 0.998 * UNITS**2 < squares <= UNITS**2
+    squares = sum(units**2 for units in (USER_UNITS, TOTAL_UNITS, SOURCE_UNITS))
+    assert 0.98 * UNITS**2 < squares <= UNITS**2
 
 
 @settings(deadline=None)
@@ -73,24 +57,14 @@ def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
     st.sampled_from([0, 3]),
     st.integers(0, 6),
     st.integers(0, 4),
-    st.integers(0, 3),
 )
-def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number, first_words):
+def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number):
     """In fractions; `first` may be anywhere, so that shorter n-grams count for the norm alone."""
     measured = powers(matrix.shape[1], order)
-    bins = bins_of(
-        EDGES,
-        LARGEST,
-        dominant_source(matrix.shape[1], first, number),
-        number,
-        first_words,
-        NORM_GROUPS,
-    )
+    bins = HistogramSpec(EDGES, LARGEST, dominant_source(matrix.shape[1], first, number), number)
     expected = reference_paper.norm_histogram(matrix, measured, bins)
-    assert (
-        asked(reference_paper.make_user_counts(matrix), measured, first, number, first_words)
-        == expected
-    )
+    counts = reference_paper.make_user_counts(matrix)
+    assert asked(counts, measured, first, number) == expected
 
 
 hostile = st.lists(
@@ -104,28 +78,21 @@ largest_amounts = st.one_of(st.floats(1e-3, 1e12), st.sampled_from([1e-300, 1.0,
 
 
 @examples(300)
-@given(hostile, largest_amounts, st.integers(0, 40), st.integers(0, 20), st.integers(0, 9))
-def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, number, first_words):
+@given(hostile, largest_amounts, st.integers(0, 40), st.integers(0, 20))
+def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, number):
     """Also somebody who wrote nothing, and two billion of everything."""
     counts, shape = np.array([[c for c, _ in row]], np.int64), np.array([s for _, s in row])
     measured = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
     size = HALF_OCTAVES.size + 1
-    bins = bins_of(
-        HALF_OCTAVES,
-        np.full(size, most),
-        dominant_source(shape.size, first, number),
-        number,
-        first_words,
+    bins = HistogramSpec(
+        HALF_OCTAVES, np.full(size, most), dominant_source(shape.size, first, number), number
     )
     moved = norm_histogram_sum(reference_paper.make_user_counts(counts), measured, bins)
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
-    users, totals, sources, shares = np.split(moved, np.cumsum(bins.sizes)[:-1])
+    users, totals, sources = np.split(moved, np.cumsum(bins.sizes)[:-1])
     assert sorted(users.tolist()) == [0] * (size - 1) + [USER_UNITS]
-    for found, most_units in ((sources, SOURCE_UNITS), (shares, FIRST_WORD_UNITS)):
-        assert (found >= 0).all()
-        assert found.sum() <= most_units
-    by_group = shares.reshape(-1, max(first_words, 1))
-    assert np.flatnonzero(by_group.sum(axis=1)).tolist() in ([], [bins.groups[np.argmax(users)]])
+    assert (sources >= 0).all()
+    assert sources.sum() <= SOURCE_UNITS
     assert (totals >= 0).all()
     assert (totals[users == 0] == 0).all()
 
@@ -135,33 +102,32 @@ def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, numb
     matrices(users=(2, 6), ngrams=(3, 6), largest=50),
     st.sampled_from([0, 3]),
     st.integers(0, 3),
-    st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    st.integers(0, 3),
     st.integers(0, 6),
     st.randoms(),
 )
 def test_what_a_user_adds_to_the_amounts_depends_on_nobody_else(
-    matrix, order, first, numbers, cut, random
+    matrix, order, first, number, cut, random
 ):
     """Σ over users of what each adds alone, exactly, whoever comes before or after, and in whatever blocks."""
     measured = reference_paper.make_coordinates(matrix.shape[1], order)
     alone = [
-        asked(reference_paper.make_user_counts(row[None]), measured, first, *numbers)
+        asked(reference_paper.make_user_counts(row[None]), measured, first, number)
         for row in matrix
     ]
     shuffled = random.sample(range(len(matrix)), len(matrix))
     counts = reference_paper.make_user_counts(matrix[shuffled])
     together = np.sum(alone, axis=0).tolist()
-    assert asked(counts, measured, first, *numbers) == together
+    assert asked(counts, measured, first, number) == together
     assert (
-        asked(ChunkedCounts(counts, (min(cut, len(matrix)),)), measured, first, *numbers)
-        == together
+        asked(ChunkedCounts(counts, (min(cut, len(matrix)),)), measured, first, number) == together
     )
 
 
 def test_a_norm_on_an_edge_belongs_to_the_bin_above():
     edges, largest = np.array([1.0, 2.0, 4.0]), np.full(4, 2.0)
     measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
-    bins = bins_of(edges, largest, np.zeros(1, np.int32), 0)
+    bins = HistogramSpec(edges, largest, np.zeros(1, np.int32), 0)
     found = [
         norm_histogram_sum(reference_paper.make_user_counts(np.array([[n]])), measured, bins)
         for n in (0, 1, 2, 3, 4, 5)
@@ -184,7 +150,7 @@ def test_only_the_longest_ngrams_are_written(first, expected):
         reference_paper.make_user_counts(np.array([[1, 2, 1]])),
         Coordinates(np.ones(3), np.zeros((3, 0), np.int32)),
     )
-    bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), dominant_source(3, first, 0), 0)
+    bins = HistogramSpec(np.array([1.0]), np.array([4.0, 4.0]), dominant_source(3, first, 0), 0)
     assert norm_histogram_sum(counts, measured, bins).tolist() == [
         0,
         USER_UNITS,
@@ -204,55 +170,7 @@ def test_what_is_written_is_shared_out_among_kinds():
         ([-1, 2, 2], [0, 0, 1]),
         ([-1, -1, -1], [0, 0, 0]),
     ):
-        bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), np.array(sources, np.int32), 3)
+        bins = HistogramSpec(np.array([1.0]), np.array([4.0, 4.0]), np.array(sources, np.int32), 3)
         assert norm_histogram_sum(counts, measured, bins)[4:].tolist() == [
             int(SOURCE_UNITS * each) for each in expected
         ]
-
-
-def test_first_words_are_shared_out_in_the_group_of_the_user_s_norm_alone():
-    """Norms of 1, 4 and 9: the first is in the first two bins, which are a group, the others in the next."""
-    edges, largest, nothing = (
-        np.array([2.0, 3.0, 8.0]),
-        np.full(4, 16.0),
-        np.zeros((3, 0), np.int32),
-    )
-    first_words = np.array([0, 1, 1], np.int32)
-    bins = HistogramSpec(
-        edges,
-        largest,
-        np.array([0, 0, 0], np.int32),
-        0,
-        np.array([0, 0, 1, 1], np.int32),
-        first_words,
-        2,
-    )
-    rows, found = ([1, 0, 0], [2, 2, 2], [0, 9, 0], [0, 0, 0]), []
-    for row in rows:
-        moved = norm_histogram_sum(
-            reference_paper.make_user_counts(np.array([row])),
-            Coordinates(np.ones(3), nothing),
-            bins,
-        )
-        found.append(bins.split(moved.astype(float))[3].tolist())
-        assert bins.split(moved.astype(float))[0].sum() == 1
-    third, rest = (
-        int(FIRST_WORD_UNITS * (2 / 6)) / FIRST_WORD_UNITS,
-        int(FIRST_WORD_UNITS * (4 / 6)) / FIRST_WORD_UNITS,
-    )
-    assert found == [[[1, 0], [0, 0]], [[0, 0], [third, rest]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]]
-
-
-def test_what_does_not_count_as_text_has_no_first_word():
-    bins = HistogramSpec(
-        np.array([1.0]),
-        np.ones(2),
-        np.array([-1, 0], np.int32),
-        0,
-        np.zeros(2, np.int32),
-        np.array([0, -1], np.int32),
-        2,
-    )
-    measured = Coordinates(np.ones(2), np.zeros((2, 0), np.int32))
-    moved = norm_histogram_sum(reference_paper.make_user_counts(np.array([[1, 1]])), measured, bins)
-    assert bins.split(moved.astype(float))[3].tolist() == [[0, 0]]

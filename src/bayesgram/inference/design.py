@@ -8,14 +8,11 @@ The KL to expect of a clip norm has two parts.
 *Noise* (`NoiseCost`). An n-gram is believed as far as its noise is less than what people differ in
 from public text.
 
-*Clipping* (`Distortion`). Those who write a lot count for less. Over posts, reviews, commits and
-made-up people, the KL by clipping was a multiple, the *rate*, of the unevenness of what clipping
-keeps, whatever Λ. From population to population the rate goes from 0.01 to 0.2. It has two causes.
-By chance a few people's text counts for less, which amounts alone tell. And those who write a lot
-may write differently. First words, in a few groups, show a steady part of that: the KL of all
-n-grams was 20 to 80 times theirs. The share of a group drifts with the norm, along a line and a
-random walk. How fast it drifts is learnt from the noisy shares; a prior applies where noise hides
-it.
+*Clipping* (`Distortion`). Those who write a lot count for less, and may write differently. The KL
+by clipping is about a constant times the unevenness of what clipping keeps, whatever Λ. The
+constant differs from population to population, by a factor of ten; but the best Λ hardly depends
+on it. (Asking heavy writers for classes of their first words, to estimate it, was tried and did not
+choose better.)
 
 This is the public half of `posterior`, so that a plan makes the very same choices before there is
 any private text. It does not count, clip or add noise: `mechanisms.posterior` does.
@@ -27,15 +24,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.arrays import Floats, Integers
 from bayesgram.inference.noisy_counts import UNKNOWN, Clipping, NoisyCounts, PublicNgrams
 from bayesgram.privacy.constants import (
-    FIRST_WORD_GROUPS,
     HISTOGRAM_SHARE,
     MAX_CLIPPED_WORDS,
     NORM_BINS,
     NORM_EDGES,
-    NORM_GROUPS,
+    TOTAL_UNITS,
+    USER_UNITS,
 )
 
 # --- Coordinates and shapes ---
@@ -80,8 +77,7 @@ def _order_coordinate_count(public: PublicNgrams, segments: int) -> int:
     word_counts = public.word_total if order > 1 else 0
     clipped_mass = max_clipped_words(public.word_total) + 1
     source_counts = len(public.sources) if len(public.sources) > 1 else 0
-    first_words = (int(NORM_GROUPS.max()) + 1) * FIRST_WORD_GROUPS
-    histogram = 2 * NORM_BINS + source_counts + first_words
+    histogram = 2 * NORM_BINS + source_counts
     unlisted = max(segments, 1)
     everyone = ngrams + word_counts + 1 + clipped_mass + histogram
     return everyone + segments * (ngrams + 1) + unlisted
@@ -173,6 +169,9 @@ def clipped_words(public: PublicNgrams) -> tuple[Integers, Floats]:
 # The middle of each bin of norms.
 NORMS = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])
 
+# Noise of what users of a bin write, over `max_amounts`, by the noise of their number.
+PART_NOISE_RATIO = USER_UNITS / TOTAL_UNITS
+
 # Noise deviations above which a bin has users: beside another bin that has some, and by itself. A
 # bin that is noise alone would move Λ a lot. Chosen by hand.
 MIN_BIN_Z = 3.0
@@ -262,7 +261,7 @@ class NormHistogram:
 
         Args:
             noisy_users: Number of users by bin.
-            noisy_parts: What they write, over `max_amount`. Its noise is ¾ of that of users.
+            noisy_parts: What they write, over `max_amount`, with less noise (`PART_NOISE_RATIO`).
             max_amount: The most that counts of one user by bin.
             noise_std: Standard deviation of a number of users.
         """
@@ -270,7 +269,7 @@ class NormHistogram:
         has_neighbour = np.append(is_clear[1:], False) | np.insert(is_clear[:-1], 0, False)
         is_occupied = is_clear & (has_neighbour | (noisy_users > MIN_LONE_BIN_Z * noise_std))
         users = np.where(is_occupied, noisy_users, 0.0)
-        part_std = 0.75 * noise_std / np.maximum(users, 1.0)
+        part_std = PART_NOISE_RATIO * noise_std / np.maximum(users, 1.0)
         measured = np.clip(noisy_parts / np.maximum(users, 1.0), 0.0, 1.0)
         trust = PRIOR_PART_STD**2 / (PRIOR_PART_STD**2 + part_std**2)
         parts = trust * measured + (1 - trust) * PRIOR_PART
@@ -356,7 +355,7 @@ def _fit_tails(
     misfit = ((observed - curves) ** 2 / user_var + np.log(user_var)).sum(axis=1)
     hidden_parts = part * curves[:, last + 1 - mode :]
     rel_var = TAIL_REL_STD**2 + TAIL_PART_REL_STD**2
-    part_var = (0.75 * noise_std) ** 2 + rel_var * hidden_parts**2
+    part_var = (PART_NOISE_RATIO * noise_std) ** 2 + rel_var * hidden_parts**2
     part_misfit = (noisy_parts[last + 1 :] - hidden_parts) ** 2 / part_var + np.log(part_var)
     misfit += part_misfit.sum(axis=1) + (curvatures / TAIL_CURVATURE_STD) ** 2
     weights = np.exp((misfit.min() - misfit) / 2)
@@ -369,85 +368,13 @@ def _fit_tails(
     return tails, weights[likely] / float(weights[likely].sum())
 
 
-# --- First words ---
-
-# Number of the most frequent words that are shared out evenly among groups; the others follow one
-# after the other.
-EVENLY_SHARED_WORDS = 1000
-
-
-@dataclass(frozen=True, eq=False)
-class FirstWords:
-    """With which words people of each norm begin their n-grams.
-
-    Attributes:
-        shares: Noisy sums over users of the share that begins with each group of words: groups of
-            bins × FIRST_WORD_GROUPS.
-        noise_std: Standard deviation of each.
-        groups: The group of every bin.
-    """
-
-    shares: Floats
-    noise_std: float
-    groups: Ids
-
-
-def assign_first_word_groups(public: PublicNgrams) -> Ids:
-    """Return the group of each n-gram's first word; groups are about as frequent as one another."""
-    first = public.words[:, 0]
-    rates = np.bincount(first, public.prior, public.word_total)
-    group_rates = np.zeros(FIRST_WORD_GROUPS)
-    ranked = np.argsort(-rates, kind="stable")
-    groups = np.empty(public.word_total, np.int32)
-    groups[ranked] = np.arange(public.word_total) % FIRST_WORD_GROUPS
-    for word in ranked[:EVENLY_SHARED_WORDS]:
-        groups[word] = np.argmin(group_rates)
-        group_rates[groups[word]] += rates[word]
-    by_ngram: Ids = groups[first]
-    return by_ngram
-
-
 # --- KL by clipping ---
 
-# KL of n-grams over that of their first words by groups, by order, and for longer ones. From posts,
-# reviews, commits and made-up people.
-KL_OVER_FIRST_WORDS = {1: 20.0, 2: 42.0}
-KL_OVER_FIRST_WORDS_LONGER = 60.0
-
-# The rate by which heavy writers differ, before anything is seen, and the standard deviation of its
-# logarithm from population to population. The squared relative bias of the 200 most frequent
-# n-grams over unevenness was 0.01 to 0.13 (commits, film reviews, posts; docs/inference.md); twice
-# this is 0.06.
-PRIOR_RATE = 0.03
-PRIOR_RATE_LOG_STD = 1.0
-
-# Weight of the rate that first words tell without noise, on a log scale: `KL_OVER_FIRST_WORDS`
-# differs from population to population. Chosen by hand.
-FIRST_WORDS_TRUST = 0.7
-
-# Limits that keep the estimate finite: people whose norms differ less than this are taken for
-# people who differ by this; the smallest rate; and the smallest spread of norms that drift refers
-# to.
-MIN_UNEVENNESS = 0.01
-MIN_RATE = 1e-4
-MIN_DRIFT_SPREAD = 0.1
-
-# Variance of the random walk, where the slope of the line has 1. Chosen by hand.
-WALK_VARIANCE = 1.0
-
-# KL per squared log norm between users who write one n-gram: a rare n-gram makes its text long by
-# itself. Chosen by hand.
-RARITY_KL = 8.0
-
-# KL by chance for each distinct n-gram: half, as in a likelihood-ratio test, and less, because
-# fewer n-grams occur than public text says.
-CHANCE_KL = 0.3
-
-# Standard deviation of a group's share from that of public text, times √FIRST_WORD_GROUPS.
-FIRST_WORD_SHARE_STD = 0.22
-
-# Rates of drift that are tried, over the prior one.
-DRIFT_RATES = 2.0 ** np.arange(-7, 5)
+# KL by clipping over the unevenness of what it keeps, by order, and for longer n-grams. Over posts,
+# reviews, commits and Reddit it was 0.006 to 0.05 for words, 0.007 to 0.19 for bigrams and 0.014 to
+# 0.2 for trigrams. The choice of Λ is not sensitive to it: benchmarks/clip_norms.py.
+CLIPPING_RATE = {1: 0.015, 2: 0.0225}
+CLIPPING_RATE_LONGER = 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -462,6 +389,12 @@ class Distortion:
     written: Floats
     rate: float
 
+    @classmethod
+    def from_histogram(cls, histogram: NormHistogram, public: PublicNgrams) -> "Distortion":
+        """Return what clipping would cost people with this histogram, some of whom have written."""
+        rate = CLIPPING_RATE.get(public.words.shape[1], CLIPPING_RATE_LONGER)
+        return cls(histogram.written / float(histogram.written.sum()), rate)
+
     def removed_share(self, kept_share: Floats) -> float:
         """Return the share of all text that clipping removes."""
         return 1 - float(self.written @ kept_share)
@@ -469,108 +402,6 @@ class Distortion:
     def kl(self, kept_share: Floats) -> float:
         """Return the KL by clipping that keeps these shares of each bin."""
         return self.rate * unevenness(self.written, kept_share)
-
-
-def estimate_distortion(
-    histogram: NormHistogram, public: PublicNgrams, first_words: FirstWords | None = None
-) -> Distortion:
-    """Return what clipping would cost people with this histogram, some of whom must have written.
-
-    Args:
-        histogram: How much users write, by norm.
-        public: Public n-grams.
-        first_words: With which words people of each norm begin, where it was measured.
-    """
-    positions = np.log(NORMS)
-    users = histogram.users
-    written = histogram.written
-    total = float(written.sum())
-    weights = written / total
-    # What very hard clipping keeps, up to a factor.
-    hardest = np.exp(-positions)
-    shift = weights * (1 - hardest / float(weights @ hardest))
-    uneven = max(unevenness(weights, hardest), MIN_UNEVENNESS)
-    drift = _drift_covariance(positions, weights)
-    rarity = _rarity_covariance(positions, weights, users, written)
-    prior_scale = 2 * PRIOR_RATE * uneven / max(float(shift @ drift @ shift), MIN_DRIFT_SPREAD)
-    prior_drift = drift * prior_scale
-
-    def rate(covariance: Floats) -> float:
-        return max(float(shift @ covariance @ shift) / 2 / uneven, MIN_RATE)
-
-    expected_rate = rate(prior_drift + rarity)
-    if first_words is not None:
-        multiple = KL_OVER_FIRST_WORDS.get(public.words.shape[1], KL_OVER_FIRST_WORDS_LONGER)
-        moments = _posterior_moments(prior_drift / multiple, rarity / multiple, users, first_words)
-        learnt_rate = rate(moments * multiple)
-        expected_rate = learnt_rate**FIRST_WORDS_TRUST * expected_rate ** (1 - FIRST_WORDS_TRUST)
-    distinct = float((1 - np.exp(-total * public.prior)).sum())
-    return Distortion(weights, expected_rate + CHANCE_KL * distinct / total)
-
-
-def _drift_covariance(positions: Floats, weights: Floats) -> Floats:
-    """Return the covariance of log-ratios between bins: a line and a random walk from the mean."""
-    away = positions - float(weights @ positions)
-    return np.outer(away, away) + WALK_VARIANCE * _walk_covariance(away)
-
-
-def _rarity_covariance(
-    positions: Floats, weights: Floats, users: Floats, written: Floats
-) -> Floats:
-    """Return the covariance between bins of few n-grams: the rarer they are, the larger the norm."""
-    is_occupied = written > 0
-    amounts = np.maximum(written[is_occupied] / np.maximum(users[is_occupied], 1.0), 1.0)
-    amounts = np.exp(np.interp(positions, positions[is_occupied], np.log(amounts)))
-    speed = 1 / amounts**2
-    steps = np.diff(positions) * (speed[1:] + speed[:-1]) / 2
-    way = np.concatenate([[0.0], np.cumsum(steps)])
-    return 2 * RARITY_KL * _walk_covariance(way - float(weights @ way))
-
-
-def _walk_covariance(away: Floats) -> Floats:
-    """Return the covariance of a random walk in both directions from 0."""
-    distance = np.abs(away)
-    covariance: Floats = (distance[:, None] + distance - np.abs(away[:, None] - away)) / 2
-    return covariance
-
-
-def _posterior_moments(
-    prior_drift: Floats, rarity: Floats, users: Floats, first_words: FirstWords
-) -> Floats:
-    """Return the expected products of what bins differ in, summed over groups of first words.
-
-    Shares of the G groups are scaled by √G, so that the sum of their squares is the χ² distance from
-    1/G each. Only how they differ from one another counts, which has one dimension less. Drifts of
-    every rate are weighed by how well they predict what was measured.
-
-    Args:
-        prior_drift: Covariance between bins by drift, as a prior.
-        rarity: Covariance between bins by rarity.
-        users: Users by bin.
-        first_words: Noisy shares of groups.
-    """
-    dimensions = FIRST_WORD_GROUPS - 1
-    centred = first_words.shares - first_words.shares.mean(axis=1, keepdims=True)
-    observed = math.sqrt(FIRST_WORD_GROUPS) * centred
-    members = np.zeros((len(observed), users.size))
-    members[first_words.groups, np.arange(users.size)] = users
-    noise = FIRST_WORD_GROUPS * first_words.noise_std**2 * np.eye(len(observed))
-    moments = []
-    log_weights = []
-    for rate in DRIFT_RATES:
-        expected = (rate * prior_drift + rarity) / dimensions + FIRST_WORD_SHARE_STD**2
-        covariance = members @ expected @ members.T + noise
-        root = np.linalg.cholesky(covariance)
-        misfit = float((np.linalg.solve(root, observed) ** 2).sum()) / 2
-        misfit += dimensions * float(np.log(np.diag(root)).sum())
-        log_prior = -((math.log(rate) / PRIOR_RATE_LOG_STD + PRIOR_RATE_LOG_STD / 2) ** 2) / 2
-        log_weights.append(log_prior - misfit)
-        gain = np.linalg.solve(covariance, members @ expected).T
-        means = gain @ observed
-        moments.append(means @ means.T + dimensions * (expected - gain @ members @ expected))
-    weights = np.exp(np.array(log_weights) - max(log_weights))
-    mean: Floats = np.tensordot(weights / weights.sum(), np.array(moments), 1)
-    return mean
 
 
 # --- KL by noise ---
@@ -721,10 +552,7 @@ def clipping_kl(distortion: Distortion, plan: ClippingPlan, noise_kl: float) -> 
 
 
 def choose_clipping(
-    histogram: NormHistogram,
-    public: PublicNgrams,
-    multiplier: float,
-    first_words: FirstWords | None = None,
+    histogram: NormHistogram, public: PublicNgrams, multiplier: float
 ) -> ClippingPlan:
     """Return the plan with the smallest KL to expect, from noisy answers and public text alone.
 
@@ -734,11 +562,10 @@ def choose_clipping(
         histogram: How much users write, by norm.
         public: Public n-grams.
         multiplier: σ of the budget of this order.
-        first_words: With which words people of each norm begin, where it was measured.
     """
     if histogram.written.sum() <= 0:
         return ClippingPlan.fixed(1.0)
-    distortion = estimate_distortion(histogram, public, first_words)
+    distortion = Distortion.from_histogram(histogram, public)
     noise_cost = NoiseCost.from_public(public)
 
     def kl(plan: ClippingPlan) -> float:

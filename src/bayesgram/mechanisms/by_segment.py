@@ -286,11 +286,7 @@ class SegmentedDesign(OrderDesign):
     def histogram(self) -> HistogramSpec:
         """The bins of the norm histogram, whichever segment users write in."""
         of_all = super().histogram
-        return replace(
-            of_all,
-            sources=np.tile(of_all.sources, self.segment_count),
-            first_words=np.tile(of_all.first_words, self.segment_count),
-        )
+        return replace(of_all, sources=np.tile(of_all.sources, self.segment_count))
 
     def clipped_words(self, plan: ClippingPlan) -> ClippedWordsSpec:
         """Return the question about the text that clipping removes, of all people together."""

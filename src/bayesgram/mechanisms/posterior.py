@@ -23,10 +23,8 @@ from bayesgram.inference.chaining import combine_with_previous, make_measurement
 from bayesgram.inference.design import (
     UNLISTED_RATIO,
     ClippingPlan,
-    FirstWords,
     NormHistogram,
     TypicalUser,
-    assign_first_word_groups,
     choose_clipping,
     clipped_words,
     coordinate_count,
@@ -44,11 +42,8 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.privacy.constants import (
-    FIRST_WORD_GROUPS,
-    FIRST_WORD_UNITS,
     HISTOGRAM_SHARE,
     NORM_EDGES,
-    NORM_GROUPS,
     SOURCE_UNITS,
     UNITS,
     USER_UNITS,
@@ -297,7 +292,7 @@ class Query:
 
 
 def norm_histogram_query(state: QueryState) -> Query | None:
-    """Ask how much users write, like which public source, and with which first words.
+    """Ask how much users write, and like which public source.
 
     The answer chooses the clipping plan. It is not asked where a clip norm was given.
     """
@@ -307,7 +302,7 @@ def norm_histogram_query(state: QueryState) -> Query | None:
     share = HISTOGRAM_SHARE * state.share_left
 
     def decode(noisy: Integers, multiplier: float) -> QueryState:
-        users, totals, sources, first_words = design.histogram.split(noisy.astype(np.float64))
+        users, totals, sources = design.histogram.split(noisy.astype(np.float64))
         noise_std = multiplier * UNITS / USER_UNITS
         histogram = NormHistogram.from_noisy(users, totals, design.histogram.largest, noise_std)
         weights = fit_rough_weights(sources, multiplier * UNITS / SOURCE_UNITS, design.public)
@@ -316,7 +311,6 @@ def norm_histogram_query(state: QueryState) -> Query | None:
             histogram,
             updated.public,
             state.noise.multiplier_for_share(state.share_left) * updated.noise_inflation,
-            FirstWords(first_words, multiplier * UNITS / FIRST_WORD_UNITS, design.histogram.groups),
         )
         details = {
             "amount_multiplier": multiplier,
@@ -473,9 +467,6 @@ class OrderDesign:
             largest=max_amounts(self.public, self.ngram_shape),
             sources=dominant_source(self.public),
             source_count=source_count if source_count > 1 else 0,
-            groups=NORM_GROUPS,
-            first_words=assign_first_word_groups(self.public),
-            first_word_count=FIRST_WORD_GROUPS,
         )
 
     def coordinates(self, plan: ClippingPlan) -> Coordinates:

@@ -26,13 +26,14 @@ from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
 from bayesgram.inference.design import (
     NORMS,
+    PART_NOISE_RATIO,
     ClippingPlan,
+    Distortion,
     NormHistogram,
     TypicalUser,
     choose_clipping,
     clipping_kl,
     coordinate_count,
-    estimate_distortion,
     max_amounts,
     order_shapes,
 )
@@ -51,11 +52,6 @@ WORD_SHARE = 0.4
 # Number of groups of users; all users of a group write the same number of n-grams. Not measured
 # against other numbers.
 USER_GROUPS = 400
-
-# Noise of the n-grams written in a bin, over the noise of its users: USER_UNITS / TOTAL_UNITS of
-# privacy.constants, written out because their integer division would change the last bits of a
-# plan.
-WRITTEN_NOISE_RATIO = 0.75
 
 # Smallest and largest value of every assumption. Wide limits that keep the simulation finite; no
 # experiment chose them.
@@ -177,7 +173,7 @@ def simulate(
     public_kl = _kl(written, public.prior)
     # Clipping distorts only what the release learnt beyond public text.
     learnt_share = max(1 - noise_kl / max(public_kl, 1e-9), 0.0)
-    distortion_kl = clipping_kl(estimate_distortion(histogram, public), plan, noise_kl)
+    distortion_kl = clipping_kl(Distortion.from_histogram(histogram, public), plan, noise_kl)
     return SimulatedRelease(
         kl=noise_kl + learnt_share * distortion_kl,
         public_kl=public_kl,
@@ -250,13 +246,10 @@ def _choose_clipping(
     multiplier: float,
     rng: np.random.Generator,
 ) -> ClippingPlan:
-    """Choose the clip norm and the rest from a noisy histogram, as the mechanism would.
-
-    First words are not simulated: how those who write a lot differ is left at its prior.
-    """
+    """Choose the clip norm and the rest from a noisy histogram, as the mechanism would."""
     noise_std = multiplier / math.sqrt(HISTOGRAM_SHARE) * UNITS / USER_UNITS
     noisy_users = histogram.users + noise_std * rng.standard_normal(NORMS.size)
-    written_noise = WRITTEN_NOISE_RATIO * noise_std * rng.standard_normal(NORMS.size)
+    written_noise = PART_NOISE_RATIO * noise_std * rng.standard_normal(NORMS.size)
     noisy_written = histogram.written / max_ngrams + written_noise
     noisy_histogram = NormHistogram.from_noisy(noisy_users, noisy_written, max_ngrams, noise_std)
     return choose_clipping(noisy_histogram, public, multiplier)

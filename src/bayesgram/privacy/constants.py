@@ -14,14 +14,13 @@ UNITS = 1 << 30
 
 # --- The norm histogram of `posterior` ---
 
-# How many of B a user contributes to each of the four parts of the histogram: to the number of
-# users in their bin, to the number of n-grams written there, to the public source that they write
-# like, and to the first words of their n-grams. Their squares add up to no more than B². Chosen by
-# hand; benchmarks/clip_norms.py judges the clip norms that follow from them.
-USER_UNITS = 48 * UNITS // 100
-TOTAL_UNITS = 64 * UNITS // 100
+# How many of B a user contributes to each of the three parts of the histogram: to the number of
+# users in their bin, to the number of n-grams written there, and to the public source that they
+# write like. Their squares add up to no more than B². Chosen by hand; benchmarks/clip_norms.py
+# judges the clip norms that follow from them.
+USER_UNITS = 60 * UNITS // 100
+TOTAL_UNITS = 74 * UNITS // 100
 SOURCE_UNITS = 28 * UNITS // 100
-FIRST_WORD_UNITS = 53 * UNITS // 100
 
 # Share of the budget (of 1/σ²) that the histogram takes. Chosen by benchmarks/clip_norms.py.
 HISTOGRAM_SHARE = 0.03
@@ -30,13 +29,6 @@ HISTOGRAM_SHARE = 0.03
 # measured against other widths.
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)
 NORM_BINS = NORM_EDGES.size + 1
-
-# The group of every bin: first words are asked about by octaves, not by half octaves.
-NORM_GROUPS = ((np.arange(NORM_BINS) + 1) // 2).astype(np.int32)
-
-# Number of classes of first words. Few, so that each class has many users in it; not measured
-# against other numbers.
-FIRST_WORD_GROUPS = 8
 
 # --- The clipped mass of `posterior` ---
 

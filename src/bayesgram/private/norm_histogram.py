@@ -1,4 +1,4 @@
-"""The norm histogram: how much users write, like which source, and with which first words.
+"""The norm histogram: how much users write, and like which public source.
 
 It is the first, small query of `posterior`.
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.kernels import kernel, longest_row
-from bayesgram.privacy.constants import FIRST_WORD_UNITS, SOURCE_UNITS, TOTAL_UNITS, USER_UNITS
+from bayesgram.privacy.constants import SOURCE_UNITS, TOTAL_UNITS, USER_UNITS
 from bayesgram.private.clipping import Coordinates, user_norm
 from bayesgram.private.counts import PrivateCounts, UserRows
 
@@ -31,41 +31,33 @@ class HistogramSpec:
         sources: For each n-gram, the public source that it is most frequent in; −1 if it does not
             count as text.
         source_count: Number of sources; 0 if they are not asked about.
-        groups: For each bin, the group of bins by which first words are asked about.
-        first_words: For each n-gram that counts, the class of its first word.
-        first_word_count: Number of classes of first words; 0 if they are not asked about.
     """
 
     edges: Floats
     largest: Floats
     sources: Ids
     source_count: int
-    groups: Ids
-    first_words: Ids
-    first_word_count: int
 
     @property
     def cache_key(self) -> tuple[bytes | int, ...]:
         """The contents, which identify the histogram."""
-        arrays = (self.edges, self.largest, self.sources, self.groups, self.first_words)
-        return *(array.tobytes() for array in arrays), self.source_count, self.first_word_count
+        arrays = (self.edges, self.largest, self.sources)
+        return *(array.tobytes() for array in arrays), self.source_count
 
     @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """The number of coordinates of users, of totals, of sources and of first words."""
-        first_word_cells = (self.groups.max() + 1) * self.first_word_count
-        return self.largest.size, self.largest.size, self.source_count, first_word_cells
+    def sizes(self) -> tuple[int, int, int]:
+        """The number of coordinates of users, of totals and of sources."""
+        return self.largest.size, self.largest.size, self.source_count
 
-    def split(self, noisy: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Split a noisy sum into its four parts, each in units of users.
+    def split(self, noisy: Floats) -> tuple[Floats, Floats, Floats]:
+        """Split a noisy sum into its three parts, each in units of users.
 
         Returns:
-            Users by bin; totals by bin, over `largest`; users by source; shares of first words,
-            groups × classes.
+            Users by bin; totals by bin, over `largest`; users by source.
         """
-        units = np.repeat((USER_UNITS, TOTAL_UNITS, SOURCE_UNITS, FIRST_WORD_UNITS), self.sizes)
-        users, totals, sources, first_words = np.split(noisy / units, np.cumsum(self.sizes)[:-1])
-        return users, totals, sources, first_words.reshape(-1, max(self.first_word_count, 1))
+        units = np.repeat((USER_UNITS, TOTAL_UNITS, SOURCE_UNITS), self.sizes)
+        users, totals, sources = np.split(noisy / units, np.cumsum(self.sizes)[:-1])
+        return users, totals, sources
 
 
 def norm_histogram_sum(
@@ -75,8 +67,7 @@ def norm_histogram_sum(
 
     A user is in one bin. They contribute USER_UNITS there, and TOTAL_UNITS times the number of
     their n-grams that count, over the bin's largest; all of TOTAL_UNITS beyond it. SOURCE_UNITS are
-    shared out among the sources of these n-grams, and FIRST_WORD_UNITS among their first words, in
-    the group of that bin alone.
+    shared out among the sources of these n-grams.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
     in integers.
@@ -84,7 +75,7 @@ def norm_histogram_sum(
     Args:
         counts: Private counts.
         coordinates: The vector whose norm is taken.
-        spec: The bins, sources and classes of first words. Public.
+        spec: The bins and sources. Public.
     """
     measure = partial(_norm_histogram_of_rows, coordinates=coordinates, spec=spec)
     return counts.cached_sum(
@@ -107,9 +98,6 @@ def _norm_histogram_of_rows(
         spec.largest,
         spec.sources,
         spec.source_count,
-        spec.groups,
-        spec.first_words,
-        spec.first_word_count,
     )
 
 
@@ -124,33 +112,24 @@ def _norm_histogram_sum(
     largest: Floats,
     sources: Ids,
     source_count: int,
-    groups: Ids,
-    first_words: Ids,
-    first_word_count: int,
 ) -> Integers:
     sources_at = 2 * largest.size
-    first_words_at = sources_at + source_count
-    histogram = np.zeros(first_words_at + (groups.max() + 1) * first_word_count, np.int64)
+    histogram = np.zeros(sources_at + source_count, np.int64)
     word_counts = np.zeros(weights.size, np.int64)
     touched = np.empty(longest_row(starts) * words.shape[1], np.int64)
     by_source = np.zeros(source_count, np.int64)
-    by_first_word = np.zeros(first_word_count, np.int64)
     for user in range(starts.size - 1):
         norm = user_norm(
             ngrams, counts, starts[user], starts[user + 1], weights, words, word_counts, touched
         )
         written = np.int64(0)
         by_source[:] = 0
-        by_first_word[:] = 0
         for at in range(starts[user], starts[user + 1]):
             source = sources[ngrams[at]]
-            first_word = first_words[ngrams[at]]
             if source >= 0:
                 written += counts[at]
                 if source < source_count:
                     by_source[source] += counts[at]
-                if 0 <= first_word < first_word_count:
-                    by_first_word[first_word] += counts[at]
         place = np.searchsorted(edges, norm, side="right")
         histogram[place] += USER_UNITS
         histogram[largest.size + place] += np.int64(
@@ -159,8 +138,4 @@ def _norm_histogram_sum(
         for source in range(source_count):
             share = by_source[source] / max(written, 1)
             histogram[sources_at + source] += np.int64(SOURCE_UNITS * share)
-        at = first_words_at + groups[place] * first_word_count
-        for first_word in range(first_word_count):
-            share = by_first_word[first_word] / max(written, 1)
-            histogram[at + first_word] += np.int64(FIRST_WORD_UNITS * share)
     return histogram
