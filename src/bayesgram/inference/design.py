@@ -373,8 +373,8 @@ def _fit_tails(
 # KL by clipping over the unevenness of what it keeps, by order, and for longer n-grams. Over posts,
 # reviews, commits and Reddit it was 0.006 to 0.05 for words, 0.007 to 0.19 for bigrams and 0.014 to
 # 0.2 for trigrams. The choice of Λ is not sensitive to it: benchmarks/clip_norms.py.
-CLIPPING_RATE = {1: 0.015, 2: 0.0225}
-CLIPPING_RATE_LONGER = 0.03
+CLIPPING_RATE = {1: 0.02, 2: 0.03}
+CLIPPING_RATE_LONGER = 0.05
 
 
 @dataclass(frozen=True, eq=False)
