@@ -28,7 +28,7 @@ from bayesgram.inference.hierarchy import infer_segments, merge_source_weights
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.quality import describe_quality
+from bayesgram.inference.quality import describe_quality, make_totals_comparable
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
 from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL
 from bayesgram.releases.measurements import NGRAM, Measurements
@@ -292,7 +292,7 @@ def _describe_inference(
     all_details |= {
         "model": describe_models(inferred),
         "expected_counts": {
-            order: round(posterior.total, 1) for order, posterior in inferred.items()
+            order: round(total, 1) for order, total in make_totals_comparable(inferred).items()
         },
         **describe_sources(vocabulary.source_names, inferred),
         **describe_quality(inferred, priors),

@@ -35,7 +35,7 @@ from bayesgram.inference.mixing import dominant_source, fit_rough_weights
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
 from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.quality import describe_quality
+from bayesgram.inference.quality import describe_quality, make_totals_comparable
 from bayesgram.io.segments import Segments
 from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, require_budget
 from bayesgram.privacy.accounting import Spend
@@ -239,7 +239,8 @@ def describe_outcome(
     by_order = dict(
         zip((str(part.order) for _, part in vocabulary.by_order), inferred, strict=True)
     )
-    totals = {order: round(posterior.total, 1) for order, posterior in by_order.items()}
+    comparable_totals = make_totals_comparable(by_order)
+    totals = {order: round(total, 1) for order, total in comparable_totals.items()}
     priors = {str(part.order): public_distribution(part.counts) for _, part in vocabulary.by_order}
     theta = np.concatenate([posterior.theta for posterior in inferred])
     std = np.concatenate([posterior.deviation for posterior in inferred])
