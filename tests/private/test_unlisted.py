@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -490,6 +491,28 @@ def test_by_segment_mechanisms_release_the_same_bits(vocabulary):
     )
     for name in ("de", "fr"):
         assert first[name].probabilities.tobytes() == second[name].probabilities.tobytes()
+
+
+@pytest.mark.parametrize("by", [None, "country"])
+def test_columns_that_no_order_has_are_refused_before_anything_is_spent(vocabulary, by, tmp_path):
+    """A column too many would be added to the place of something else."""
+    segments = {} if by is None else {"by": by, "segments": ["de", "fr"]}
+    counts = count(table(many_rows()), vocabulary, **segments)
+    flat = counts if by is None else counts.flat
+    ledger = bg.Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(5.0, 1e-6))
+    for unlisted_size in (flat.unlisted_size + 1, flat.unlisted_size * 2):
+        wrong = replace(flat, unlisted_size=unlisted_size)
+        wrong = wrong if by is None else replace(counts, flat=wrong)
+        with pytest.raises(BayesgramError, match=r"must have [24] \(one for each order"):
+            bg.release(
+                wrong,
+                vocabulary,
+                bg.Posterior(),
+                Budget(1.0, 1e-6),
+                ledger=ledger,
+                output=tmp_path / "out",
+            )
+    assert ledger.read().last_number == 0
 
 
 # --- Files ---
