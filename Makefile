@@ -29,9 +29,10 @@ test: $(KENLM) $(SPARK) ## linters, types, then all tests; about 12 minutes on t
 # Twice: all tests, where kernels are compiled anew as that is Python too; then, with kernels as Python, tests of what has
 # kernels that are small enough for it. Every process writes a file, and the report puts them together.
 AS_PYTHON := tests/text tests/private tests/io/test_delimited.py \
-  tests/paper/test_sensitivity.py tests/audit/test_text_evaluation.py tests/synthetic/test_grammar.py
+  tests/inference/test_pooling.py tests/paper/test_sensitivity.py tests/audit/test_text_evaluation.py \
+  tests/synthetic/test_grammar.py
 coverage: export COVERAGE_FILE = $(COVERED)/.coverage
-coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 12 minutes
+coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 12 minutes on two cores
 	rm -rf $(COVERED) && mkdir -p $(COVERED)/kernels
 	NUMBA_CACHE_DIR=$(COVERED)/kernels $(MEASURED) -n 2 --dist worksteal -q -m 'not unwatched'
 	NUMBA_DISABLE_JIT=1 $(MEASURED) -n 2 --dist worksteal -q -m 'not compiled' $(AS_PYTHON)

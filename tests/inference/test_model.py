@@ -5,8 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayesgram.inference.model import infer, match_total, refine_total
-from bayesgram.inference.pooling import fit_scale
+from bayesgram.inference.model import (
+    choose_model,
+    fit_models,
+    infer,
+    match_total,
+    refine_total,
+)
+from bayesgram.inference.pooling import Pool, compute_word_vectors, fit_scale
 from bayesgram.inference.shrinkage import shrink_counts
 from helpers.synthetic_measurements import (
     kl_divergence,
@@ -209,3 +215,35 @@ def test_the_sum_of_what_is_expected_is_the_total_and_clear_counts_stay():
 def test_counts_of_zero_match_any_total():
     measured = make_measured(np.zeros(3), np.ones(3), total=5.0, total_noise=1.0)
     assert match_total(np.zeros(3), measured).tolist() == [0, 0, 0]
+
+
+def test_single_n_grams_of_a_segment_may_differ_where_nothing_else_does():
+    """No share of the model is worth what it must gain, but two n-grams are clearly not as all people's."""
+    chance = np.random.default_rng(4)
+    size = 400
+    prior = chance.dirichlet(np.full(size, 5.0))
+    words = np.arange(size, dtype=np.int32)[:, None]
+    public = replace(make_public_ngrams(prior, prior * 1e6, words, size), learnt=True)
+    noise = np.full(size, 10.0)
+    same = 1e4 * prior + noise * chance.standard_normal(size)
+    differing = [7, 250]
+    other = same.copy()
+    other[differing] += 150.0
+
+    def choose(counts):
+        measured = make_measured(counts, noise)
+        pool = Pool.from_measurements(measured, public, compute_word_vectors(public))
+        [plain] = fit_models(measured, pool)
+        return choose_model([replace(plain, penalty=1e9)], measured, pool)
+
+    assert choose(same) is None
+    choice = choose(other)
+    assert choice is not None
+    assert choice.share == 0.0
+    assert np.flatnonzero(choice.fit.outliers).tolist() == differing
+    theta = choice.fit.mix(prior, choice.share)
+    theta /= theta.sum()
+    assert theta[differing] == pytest.approx(other[differing] / other.sum(), rel=0.1)
+    # All others are in the proportions that all people's have.
+    ratio = np.delete(theta / prior, differing)
+    assert ratio == pytest.approx(np.full(size - 2, ratio[0]))

@@ -173,7 +173,7 @@ def test_shrinkage_is_that_of_a_slow_posterior():
         assert deviation[i] == pytest.approx(math.sqrt(second - first**2), rel=2e-2)
 
 
-@pytest.mark.parametrize("number", [1, 15, 16, 5000])
+@pytest.mark.parametrize("number", [1, 15, 16, pytest.param(5000, marks=pytest.mark.compiled)])
 def test_on_one_core_shrinkage_is_the_same_to_six_digits(number):
     chance = np.random.default_rng(3)
     means, noise = chance.uniform(5, 50, number), chance.uniform(2, 20, number)

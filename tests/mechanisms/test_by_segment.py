@@ -28,7 +28,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise
 from bayesgram.private.clipping import UNITS
-from bayesgram.private.counts import SegmentedCounts, build_user_counts
+from bayesgram.private.counts import SegmentedCounts, UserCounts, build_user_counts
 from bayesgram.public.mixture import SourceCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.segmented import SegmentedRelease
@@ -88,6 +88,28 @@ def test_one_user_in_several_segments_moves_each_answer_by_at_most_its_units(pub
             measured_by(Posterior(), without(matrix, user), public)[0]
             for user in range(len(matrix))
         ]
+    for other in others:
+        assert [scale for _, _, scale in other] == [scale for _, _, scale in asked]
+        for (_, whole, _), (_, less, _) in zip(asked, other, strict=True):
+            assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
+
+
+@examples(30)
+@given(
+    st.sampled_from(sorted(CLIPPING_PLANS)),
+    matrices(users=(1, 2), ngrams=(3 * SIZE + 9, 3 * SIZE + 9), largest=2**31 - 1),
+)
+def test_what_is_not_listed_in_any_segment_is_clipped_with_the_n_grams_of_its_order(name, matrix):
+    """Exactly, in integers: three orders in three segments, with a column of their own each."""
+
+    def ask(rows):
+        names = pa.array([b"u%d" % user for user in range(len(rows))], pa.large_binary())
+        flat = UserCounts(names, *reference_paper.to_csr(rows), 3 * SIZE, None, unlisted_size=3 * 3)
+        return measured_by(Posterior(), SegmentedCounts(flat, THREE), vocabulary())[0]
+
+    with fixed_clipping_plan(CLIPPING_PLANS[name]):
+        asked = ask(matrix)
+        others = [ask(np.delete(matrix, user, axis=0)) for user in range(len(matrix))]
     for other in others:
         assert [scale for _, _, scale in other] == [scale for _, _, scale in asked]
         for (_, whole, _), (_, less, _) in zip(asked, other, strict=True):

@@ -4,7 +4,14 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms import base
-from bayesgram.mechanisms.discovery import Settings, discover
+from bayesgram.mechanisms.discovery import (
+    DiscoveryData,
+    LocalText,
+    Settings,
+    discover,
+    make_mechanism,
+)
+from bayesgram.mechanisms.publish import dry_run
 from bayesgram.privacy.accounting import Spend, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
@@ -13,7 +20,7 @@ from bayesgram.privacy.noise import ExactNoise
 from bayesgram.privacy.unit import DEFAULT_UNIT
 from bayesgram.public.discovered_ngrams import Discovery
 from helpers import discovery_data
-from helpers.discovery_data import BUDGET, MANY_PEOPLE, rows_of_people
+from helpers.discovery_data import BUDGET, MANY_PEOPLE, MEMORY, PUBLIC, rows_of_people
 
 
 class Watching(ExactNoise):
@@ -186,3 +193,23 @@ def test_where_nobody_has_a_candidate_nothing_is_found_and_the_price_is_the_same
         discovery_data.make_table(MANY_PEOPLE), discovery_data.make_vocabulary(), BUDGET, **options
     )
     assert ledger.read().spends == other.read().spends
+
+
+def test_a_dry_run_of_a_discovery_claims_and_costs_what_the_discovery_does(tmp_path):
+    """By the same checks as a release: it follows none, and its own budget is what it claims."""
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
+    budget = Budget(0.6, 5e-8)
+    vocabulary = PUBLIC.vocabulary
+    settings = Settings.for_vocabulary(vocabulary, rounds=2)
+    mechanism = make_mechanism(settings, budget, vocabulary, seed=None, ledger=ledger, unit=None)
+    data = DiscoveryData(LocalText(discovery_data.make_records(MANY_PEOPLE), MEMORY), PUBLIC)
+    planned = dry_run(data, vocabulary, mechanism, budget, ledger=ledger)
+    assert ledger.read().spends == []
+    table = discovery_data.make_table(MANY_PEOPLE)
+    options = {"rounds": 2, "ledger": ledger, "output": tmp_path / "out"}
+    found = discover(table, vocabulary, budget, **options)
+    assert ledger.read().spends == [planned.spend]
+    assert (planned.epsilon, planned.delta) == (found.card.epsilon, found.card.delta)
+    assert (planned.mechanism, planned.guarantee) == ("discovery", found.card.guarantee.name)
+    left = ledger.read().remaining_gaussian_epsilon()
+    assert planned.to_json()["ledger"]["left_then_gaussian_epsilon"] == left

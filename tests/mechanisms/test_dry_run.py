@@ -189,6 +189,23 @@ def test_a_dry_run_refuses_what_a_release_refuses_in_the_same_words(
     assert told[0] == told[1]
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "budget", "epsilon", "delta"),
+    [(Paper(), Budget(1, 1e-6), 1, 1e-6), (KAnonymity(5), None, None, None)],
+    ids=["paper", "k-anonymity"],
+)
+def test_a_dry_run_of_what_is_not_proved_names_no_cost(mechanism, budget, epsilon, delta):
+    """A ledger takes no such release, so there is nothing that it would be charged."""
+    told = json.loads(
+        json.dumps(dry_run(counts("many"), vocabulary(), mechanism, budget).to_json())
+    )
+    assert (told["mechanism"], told["guarantee"]) == (mechanism.name, mechanism.guarantee.name)
+    assert (told["epsilon"], told["delta"]) == (epsilon, delta)
+    assert (told["spend"], told["ledger"]) == (None, None)
+    proved = dry_run(counts("many"), vocabulary(), Gaussian(), Budget(1, 1e-6)).to_json()
+    assert proved["spend"]["mu_squared"] > 0
+
+
 def test_counts_of_another_vocabulary_are_refused():
     other = reference_paper.make_user_counts(DATASETS["many"], fingerprint="0" * 64)
     with pytest.raises(UsageError, match="vocabulary"):

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayesgram.audit.evaluation import kl_divergence
@@ -23,13 +23,19 @@ from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.posterior import OrderDesign, Posterior
+from bayesgram.mechanisms.posterior import (
+    OrderDesign,
+    Posterior,
+    QueryState,
+    clipped_mass_query,
+    counts_query,
+)
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private.clipping import UNITS
-from bayesgram.private.counts import count
+from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.norm_histogram import USER_UNITS
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
 from bayesgram.releases.card_sections import order_details
@@ -195,6 +201,49 @@ def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matri
             assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
 
 
+def with_unlisted(matrix):
+    """Counts over `MIXED`, and of the n-grams of each of its three orders that are not listed."""
+    names = pa.array([b"u%d" % user for user in range(len(matrix))], pa.large_binary())
+    return UserCounts(names, *reference_paper.to_csr(matrix), 7, None, unlisted_size=3)
+
+
+@examples(60)
+@given(
+    st.sampled_from(sorted(CLIPPING_PLANS)),
+    matrices(users=(1, 3), ngrams=(10, 10), largest=2**31 - 1),
+)
+@example("counts", np.array([[1, 0, 0, 2, 0, 0, 1, 50, 50, 50]]))
+def test_what_is_not_listed_is_clipped_with_the_n_grams_of_its_order(name, matrix):
+    """Exactly, in integers: what one user moves, of listed and unlisted n-grams together."""
+    vocabulary = mixed_orders()
+    budget = Budget(0.3, 1e-6)
+
+    def ask(rows):
+        asked, _, _ = record_measurement(Posterior(), with_unlisted(rows), vocabulary, budget)
+        return asked
+
+    with fixed_clipping_plan(CLIPPING_PLANS[name]):
+        asked = ask(matrix)
+        others = [ask(np.delete(matrix, user, axis=0)) for user in range(len(matrix))]
+    for other in others:
+        assert [scale for _, _, scale in other] == [scale for _, _, scale in asked]
+        for (_, whole, _), (_, less, _) in zip(asked, other, strict=True):
+            assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
+
+
+@examples(60)
+@given(matrices(users=(1, 4), ngrams=(10, 10), largest=50))
+def test_without_noise_and_clipping_what_is_not_listed_is_what_people_wrote(matrix):
+    _, measured, _ = record_measurement(
+        Posterior(1e4), with_unlisted(matrix), mixed_orders(), Budget(1.0, 1e-6)
+    )
+    written = matrix.sum(axis=0)
+    for index, ((place, _), one) in enumerate(zip(mixed_orders().by_order, measured, strict=True)):
+        assert one.unlisted == pytest.approx(written[7 + index], abs=0.05 * len(matrix))
+        assert one.counts == pytest.approx(written[:7][place], abs=0.01 * len(matrix))
+        assert one.total == pytest.approx(written[:7][place].sum(), abs=0.01 * len(matrix))
+
+
 @examples(60)
 @given(matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.floats(0.3, 30))
 def test_each_order_is_a_vector_that_a_user_moves_by_its_units(matrix, clip_norm):
@@ -303,6 +352,17 @@ def numbers(noisy, exact):
         pairs.append((noisy.lost.counts - exact.lost.counts, noisy.lost.noise))
         pairs.append(([noisy.lost.total - exact.lost.total], [noisy.lost.total_noise]))
     return np.concatenate([np.divide(*pair) for pair in pairs])
+
+
+@pytest.mark.parametrize("query", [clipped_mass_query, counts_query])
+def test_nothing_is_asked_by_a_clipping_plan_before_there_is_one(query):
+    """A clip norm comes from the noisy histogram or from the caller, and from nowhere else."""
+    [design] = designs(bigrams(4))
+    noise = whole_of(bigrams(4), Budget(1.0, 1e-6))
+    state = QueryState(design, noise, plan=None, share_left=1.0)
+    with pytest.raises(AssertionError, match="the histogram, which chooses the plan, comes first"):
+        query(state)
+    assert counts_query(replace(state, plan=CLIPPING_PLANS["counts"])).share == 1.0
 
 
 def test_n_grams_and_words_share_the_norm():

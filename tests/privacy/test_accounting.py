@@ -269,6 +269,15 @@ def test_nothing_is_left_of_a_spent_budget():
     assert remaining_gaussian_epsilon([Spend.gaussian(0.5)], Budget(1.0, 1e-6)) == 0
 
 
+def test_after_gaussian_noise_nothing_is_left_of_a_budget_without_delta():
+    """No pure ε describes Gaussian noise, however much of it there is."""
+    spent = [Spend.gaussian(1e6)]
+    assert remaining_pure_epsilon(spent, Budget(1.0)) == 0
+    assert remaining_pure_epsilon([*spent, *pure(0.1)], Budget(10.0)) == 0
+    assert not fits([*spent, *pure(1e-300)], Budget(10.0))
+    assert remaining_pure_epsilon(spent, Budget(1.0, 1e-6)) > 0
+
+
 def test_infinite_where_delta_is_not_enough():
     assert composed_epsilon([Spend.gaussian(1e6)], 0.0) == math.inf
     assert composed_epsilon([], 0.0) == 0

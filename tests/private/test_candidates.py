@@ -461,6 +461,7 @@ def test_weights_don_t_depend_on_what_others_wrote_before(weighed, size, monkeyp
     assert novelty.log_weights(text).tobytes() == weights.tobytes()
 
 
+@pytest.mark.compiled
 def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
     rng = np.random.default_rng(5)
     words = np.array(
@@ -479,6 +480,7 @@ def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
         assert added(said, memory=0) == before[1]
 
 
+@pytest.mark.compiled
 def test_how_likely_a_spelling_is_does_not_depend_on_other_words():
     """Letters that are nearly certain have small logs, whose last digits a running sum of many words would lose."""
     rng = np.random.default_rng(1)

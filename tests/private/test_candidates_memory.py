@@ -27,7 +27,9 @@ from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user, sum_weights
 
-pytestmark = pytest.mark.slow
+# Thousands of candidates: minutes each where kernels run as Python. `test_candidates.py` runs the
+# same kernels on less text.
+pytestmark = [pytest.mark.slow, pytest.mark.compiled]
 
 FOUND = ContributionBound(max_candidates=20, min_units=UNITS // 50, min_sum=1)
 ORDERS = (1, 2, 3)

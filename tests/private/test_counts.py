@@ -125,13 +125,17 @@ def test_users_are_in_order_of_their_hashes_and_then_of_their_ids(pairs):
     st.integers(0, 2**32 - 1),
     st.sampled_from([1, 200, 256, 257, 65_536, 70_000, 2**31 - 1]),
     st.integers(1, 300),
+    st.booleans(),
 )
-def test_long_rows_are_sorted_and_merged(seed, vocabulary_size, most):
+def test_long_rows_are_sorted_and_merged(seed, vocabulary_size, most, ascending):
+    """Also where they ascend already, as in counts that were sorted before."""
     random = np.random.default_rng(seed)
     owners = random.permutation(
         np.repeat(np.arange(3, dtype=np.int32), random.integers(0, most + 1, 3))
     )
     ngrams = random.integers(0, vocabulary_size, owners.size).astype(np.int32)
+    if ascending:
+        ngrams.sort()
     numbers = random.integers(1, 4, owners.size).astype(np.int32)
     sums = Counter()
     for owner, ngram, number in zip(

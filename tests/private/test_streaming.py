@@ -28,6 +28,7 @@ def vocabulary():
     return Vocabulary.from_public(list(PEOPLE.public_text(3_000)), order=(1, 2), size=500)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("pending", "bytes_per_row", "piece", "begun"),
     [

@@ -172,10 +172,10 @@ NORMS = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])
 # Noise of what users of a bin write, over `max_amounts`, by the noise of their number.
 PART_NOISE_RATIO = USER_UNITS / TOTAL_UNITS
 
-# Noise deviations above which a bin has users: beside another bin that has some, and by itself. A
-# bin that is noise alone would move Λ a lot. Chosen by hand.
+# Noise deviations above which a bin has users, and above which one bin must be of every run of such
+# bins: bins that are noise alone, far from the others, would move Λ a lot. Chosen by hand.
 MIN_BIN_Z = 3.0
-MIN_LONE_BIN_Z = 4.5
+MIN_RUN_PEAK_Z = 4.5
 
 # What users of a bin write, as a part of `max_amounts`, before it is measured: mean and standard
 # deviation. Chosen by hand.
@@ -266,8 +266,10 @@ class NormHistogram:
             noise_std: Standard deviation of a number of users.
         """
         is_clear = noisy_users > MIN_BIN_Z * noise_std
-        has_neighbour = np.append(is_clear[1:], False) | np.insert(is_clear[:-1], 0, False)
-        is_occupied = is_clear & (has_neighbour | (noisy_users > MIN_LONE_BIN_Z * noise_std))
+        run_number = np.cumsum(~is_clear)  # bins of one run of clear ones have the same number
+        run_peak = np.full(noisy_users.size + 1, -np.inf)
+        np.maximum.at(run_peak, run_number[is_clear], noisy_users[is_clear])
+        is_occupied = is_clear & (run_peak[run_number] > MIN_RUN_PEAK_Z * noise_std)
         users = np.where(is_occupied, noisy_users, 0.0)
         part_std = PART_NOISE_RATIO * noise_std / np.maximum(users, 1.0)
         measured = np.clip(noisy_parts / np.maximum(users, 1.0), 0.0, 1.0)
@@ -373,8 +375,8 @@ def _fit_tails(
 # KL by clipping over the unevenness of what it keeps, by order, and for longer n-grams. Over posts,
 # reviews, commits and Reddit it was 0.006 to 0.05 for words, 0.007 to 0.19 for bigrams and 0.014 to
 # 0.2 for trigrams. The choice of Λ is not sensitive to it: benchmarks/clip_norms.py.
-CLIPPING_RATE = {1: 0.015, 2: 0.0225}
-CLIPPING_RATE_LONGER = 0.03
+CLIPPING_RATE = {1: 0.02, 2: 0.03}
+CLIPPING_RATE_LONGER = 0.05
 
 
 @dataclass(frozen=True, eq=False)
