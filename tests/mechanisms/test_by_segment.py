@@ -160,6 +160,25 @@ def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
         assert np.abs(found - expected).max() <= 2 * len(matrix)  # the last bit of a root
 
 
+@pytest.mark.parametrize("sources", [1, 2])
+@pytest.mark.parametrize("segments", [0, 1, 3])
+def test_every_coordinate_is_added_to_once(segments, sources):
+    """Two parts of a vector in one coordinate would add up to more than the norm that is clipped.
+
+    What a column adds to beside its own place is never the place of a column.
+    """
+    public = vocabulary(sources)
+    plain = [OrderDesign(PublicNgrams.of(part)) for _, part in public.by_order]
+    for design in segmented_designs(public, segments) if segments else plain:
+        for plan in CLIPPING_PLANS.values():
+            for measured in (design.ngrams, design.coordinates(plan)):
+                columns = len(measured.words)
+                others = measured.words[measured.words >= 0]
+                assert ((others >= columns) & (others < measured.shape.size)).all()
+                reached = {*range(columns), *others.tolist()}
+                assert reached == set(range(measured.shape.size))
+
+
 def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
     public = vocabulary()
     row = np.array([3, 2])

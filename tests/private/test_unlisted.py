@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -51,6 +52,7 @@ from bayesgram.text.ngrams import NgramCounter, NgramMatcher
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hostile_text import TOKENIZER_CASES, hostile_text, plain_text, to_rows
 from helpers.hypothesis_profiles import examples
+from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan, record_measurement
 from helpers.remote_counts import ChunkedCounts
 
 WORDS = ["a", "b", "c", "<s>", "</s>", "unknown", "."]
@@ -466,30 +468,64 @@ def test_clipping_the_paper_and_audits_see_listed_ngrams_alone(counts, tmp_path)
     )
 
 
-@pytest.mark.parametrize("listed", [["a", "b", "c", "zzz"], ["a", "b", "a b", "b a"]], ids=str)
-def test_mechanisms_release_the_same_bits(listed):
-    vocabulary = make_vocabulary(listed, Tokenizer())
+@pytest.mark.parametrize("mechanism", [Gaussian(), Paper()], ids=lambda each: each.name)
+def test_mechanisms_that_do_not_ask_for_them_release_the_same_bits(mechanism):
+    vocabulary = make_vocabulary(["a", "b", "c", "zzz"], Tokenizer())
     counts = count(table([*many_rows(), ("nobody", "x y z. y", "de")]), vocabulary)
-    plain = without_unlisted(counts)
-    for mechanism in (bg.Posterior(), *([Gaussian(), Paper()] if vocabulary.order == 1 else [])):
-        first, second = (
-            bg.release(each, vocabulary, mechanism, Budget(1.0, 1e-6), seed=4)
+    first, second = (
+        bg.release(each, vocabulary, mechanism, Budget(20.0, 1e-6), seed=4)
+        for each in (counts, without_unlisted(counts))
+    )
+    assert first.probabilities.tobytes() == second.probabilities.tobytes()
+
+
+@pytest.mark.parametrize("by", [None, "country"])
+@pytest.mark.parametrize("listed", [["a", "b", "c", "zzz"], ["a", "b", "a b", "b a"]], ids=str)
+def test_amounts_are_those_of_listed_ngrams_alone(listed, by):
+    """Somebody who wrote no listed n-gram is in no bin; the counts of `posterior` differ."""
+    vocabulary = make_vocabulary(listed, Tokenizer())
+    segments = {} if by is None else {"by": by, "segments": ["de", "fr"]}
+    counts = count(table([*many_rows(), ("nobody", "x y z. y", "de")]), vocabulary, **segments)
+    if by is None:
+        mechanism, plain = bg.Posterior(), without_unlisted(counts)
+    else:
+        mechanism = bg.Posterior().by_segment(counts.segments)
+        plain = SegmentedCounts(without_unlisted(counts.flat), counts.segments)
+        for segment in (None, "de", "fr"):
+            assert counts.totals(segment).tolist() == plain.totals(segment).tolist()
+    with fixed_clipping_plan(CLIPPING_PLANS["lost words and counts"]):
+        asked, others = (
+            record_measurement(mechanism, each, vocabulary, Budget(1.0, 1e-6))[0]
             for each in (counts, plain)
         )
-        assert first.probabilities.tobytes() == second.probabilities.tobytes()
+    is_same = [
+        (one == other).all() for (_, one, _), (_, other, _) in zip(asked, others, strict=True)
+    ]
+    assert len(is_same) == 3 * len(vocabulary.by_order)
+    assert all(is_same[::3])
+    assert not any(is_same[2::3])
 
 
-def test_by_segment_mechanisms_release_the_same_bits(vocabulary):
-    counts = count(table(many_rows()), vocabulary, by="country", segments=["de", "fr"])
-    plain = SegmentedCounts(without_unlisted(counts.flat), counts.segments)
-    for segment in (None, "de", "fr"):
-        assert counts.totals(segment).tolist() == plain.totals(segment).tolist()
-    first, second = (
-        bg.release(each, vocabulary, bg.Posterior(), Budget(1.0, 1e-6), seed=4)
-        for each in (counts, plain)
-    )
-    for name in ("de", "fr"):
-        assert first[name].probabilities.tobytes() == second[name].probabilities.tobytes()
+@pytest.mark.parametrize("by", [None, "country"])
+def test_columns_that_no_order_has_are_refused_before_anything_is_spent(vocabulary, by, tmp_path):
+    """A column too many would be added to the place of something else."""
+    segments = {} if by is None else {"by": by, "segments": ["de", "fr"]}
+    counts = count(table(many_rows()), vocabulary, **segments)
+    flat = counts if by is None else counts.flat
+    ledger = bg.Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(5.0, 1e-6))
+    for unlisted_size in (flat.unlisted_size + 1, flat.unlisted_size * 2):
+        wrong = replace(flat, unlisted_size=unlisted_size)
+        wrong = wrong if by is None else replace(counts, flat=wrong)
+        with pytest.raises(BayesgramError, match=r"must have [24] \(one for each order"):
+            bg.release(
+                wrong,
+                vocabulary,
+                bg.Posterior(),
+                Budget(1.0, 1e-6),
+                ledger=ledger,
+                output=tmp_path / "out",
+            )
+    assert ledger.read().last_number == 0
 
 
 # --- Files ---

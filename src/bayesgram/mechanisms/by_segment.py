@@ -41,6 +41,7 @@ from bayesgram.privacy.constants import SEGMENT_SHARE, UNITS
 from bayesgram.private.clipping import ClippedWordsSpec, Coordinates
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.norm_histogram import HistogramSpec
+from bayesgram.private.order_counts import check_unlisted_columns
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import DRIFT_DETAIL, SEGMENT_CHANGES_DETAIL
 from bayesgram.releases.previous import PreviousSegmentedRelease
@@ -83,6 +84,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
     def check_inputs(self, data: SegmentedCounts, vocabulary: Vocabulary) -> None:
         """Refuse counts that are not over the vocabulary, and earlier releases that do not fit."""
         data.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+        check_unlisted_columns(data.flat, [len(part) for _, part in vocabulary.by_order])
         if self.previous is not None:
             self.previous.check_compatible(
                 self.segments, vocabulary.ngrams, vocabulary.tokenizer.name

@@ -57,7 +57,7 @@ from bayesgram.private.clipping import (
 )
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
-from bayesgram.private.order_counts import select_order
+from bayesgram.private.order_counts import check_unlisted_columns, select_order
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
 from bayesgram.releases.card import DRIFT_DETAIL
 from bayesgram.releases.card_sections import BY_ORDER_DETAIL
@@ -107,6 +107,7 @@ class Posterior(CountsMechanism):
     def check_inputs(self, data: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Refuse counts of another vocabulary, and an earlier release that does not fit."""
         super().check_inputs(data, vocabulary)
+        check_unlisted_columns(data, [len(part) for _, part in vocabulary.by_order])
         if isinstance(self.previous, PreviousSegmentedRelease):
             raise UsageError(
                 f"{self.previous.name}: holds a release for each segment, and the counts are not"

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from bayesgram.arrays import Ids, Integers
+from bayesgram.errors import UsageError
 from bayesgram.kernels import kernel
 from bayesgram.private.counts import Array, PrivateCounts, UserRows
 
@@ -68,6 +69,28 @@ class OrderCounts(PrivateCounts):
     def cached_sum(self, name: tuple[object, ...], compute: Callable[[], Integers]) -> Integers:
         """Return a sum over these users, which the counts of all orders may remember."""
         return self.counts.cached_sum(("order", self.columns, *name), compute)
+
+
+def check_unlisted_columns(counts: PrivateCounts, sizes: Sequence[int]) -> None:
+    """Refuse counts whose columns of unlisted n-grams are not one for each order and segment.
+
+    Kernels trust that every column has a coordinate of its own: a column too many would be added to
+    the coordinate of something else, beyond the norm that is clipped.
+
+    Args:
+        counts: Counts of all orders.
+        sizes: How many n-grams each order has, in one segment.
+
+    Raises:
+        UsageError: If there are more of these columns, or fewer, and not none.
+    """
+    expected = counts.vocabulary_size // sum(sizes) * len(sizes)
+    if counts.unlisted_size not in {0, expected}:
+        raise UsageError(
+            f"the counts have {counts.unlisted_size:,} columns for n-grams that the vocabulary does"
+            f" not list, and must have {expected:,} (one for each order and segment) or none; count"
+            " again with `bayesgram count`."
+        )
 
 
 def select_order(counts: PrivateCounts, sizes: Sequence[int], index: int) -> PrivateCounts:
