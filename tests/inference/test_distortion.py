@@ -36,7 +36,8 @@ def people(users=1e6, middle=14, width=4.0):
 def test_what_clipping_costs_goes_with_how_unevenly_text_counts(order):
     seen = people()
     clipped = Distortion.from_histogram(seen, ngrams(order))
-    rate = CLIPPING_RATE.get(order, CLIPPING_RATE_LONGER)
+    distinct = 30  # all of them: there is a lot of text
+    rate = CLIPPING_RATE.get(order, CLIPPING_RATE_LONGER) + 0.5 * distinct / seen.written.sum()
     for clip_norm in (0.5, 2.0, 8.0, 32.0):
         kept = np.repeat(
             kept_share_by_bin(clip_norm),
@@ -48,6 +49,18 @@ def test_what_clipping_costs_goes_with_how_unevenly_text_counts(order):
         assert clipped.removed_share(kept_share_by_bin(clip_norm)) == pytest.approx(
             1 - kept.mean(), abs=0.01
         )
+
+
+def test_rare_ngrams_are_moved_by_chance():
+    """A list that is long for the text costs more: half of its distinct n-grams, over all."""
+    few = people(users=10)
+    prior = np.full(5000, 1 / 5000)
+    words = np.arange(5000, dtype=np.int32)[:, None]
+    long_list = PublicNgrams(prior, 1e3 * prior, words, 5000, prior[None])
+    total = float(few.written.sum())
+    distinct = 5000 * (1 - np.exp(-total / 5000))
+    rate = Distortion.from_histogram(few, long_list).rate
+    assert rate == pytest.approx(CLIPPING_RATE[1] + 0.5 * distinct / total)
 
 
 @examples(30)

@@ -378,6 +378,11 @@ def _fit_tails(
 CLIPPING_RATE = {1: 0.02, 2: 0.03}
 CLIPPING_RATE_LONGER = 0.05
 
+# KL by chance for each distinct n-gram over the number of n-grams, as in a likelihood-ratio test: a
+# rare n-gram is kept or clipped as its few writers happen to write little or much. It matters for
+# long lists: with 300,000 bigrams of 81,000 posts at ε = 8 the KL falls by 10%.
+CHANCE_KL = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class Distortion:
@@ -395,7 +400,9 @@ class Distortion:
     def from_histogram(cls, histogram: NormHistogram, public: PublicNgrams) -> "Distortion":
         """Return what clipping would cost people with this histogram, some of whom have written."""
         rate = CLIPPING_RATE.get(public.words.shape[1], CLIPPING_RATE_LONGER)
-        return cls(histogram.written / float(histogram.written.sum()), rate)
+        total = float(histogram.written.sum())
+        distinct = float((1 - np.exp(-total * public.prior)).sum())
+        return cls(histogram.written / total, rate + CHANCE_KL * distinct / total)
 
     def removed_share(self, kept_share: Floats) -> float:
         """Return the share of all text that clipping removes."""
