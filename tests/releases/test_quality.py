@@ -154,7 +154,9 @@ def test_a_release_that_removes_nothing_is_public_text():
         (0.999, 0.001, "more than 99%"),
         (1.0, 0.0, "100%"),
         (0.0, 0.0, "0%"),
-        (0.5, 3.0, "50% ± 100%"),
+        (0.5, 3.0, "at most 100%"),
+        (0.8, 0.15, "at least 50%"),
+        (0.1, 0.1, "at most 30%"),
     ],
 )
 def test_percents(share, std, text):

@@ -39,6 +39,7 @@ RANKED_FIRST = 200  # n-grams that the parts of the deviation are averaged over
 
 DEVIATIONS_TARGET = "Standard deviations are for what people wrote, every occurrence counted."
 PUBLIC_TEXT = "the release is public text: noise hides what people write"
+ESTIMATED = "an estimated "
 STD_PARTS = ("noise", "shrinkage", "clipping")  # causes of a deviation, as the card names them
 
 
@@ -69,7 +70,7 @@ class Coverage:
 
     @property
     def percent_text(self) -> str:
-        """The share and its half-width in percent, never ± 0%; a bound where it is 0% or 100%.
+        """The share and its half-width in percent, never ± 0%; a bound where ± leaves 0 to 100%.
 
         >>> Coverage(0.173, 0.009).percent_text
         '17% ± 2%'
@@ -77,20 +78,21 @@ class Coverage:
         '17% ± less than 1%'
         >>> Coverage(0.001, 0.0001).percent_text
         'less than 1%'
-        >>> Coverage(1.0, 0.07).percent_text
-        'at least 86%'
+        >>> Coverage(0.95, 0.07).percent_text, Coverage(0.1, 0.1).percent_text
+        ('at least 81%', 'at most 30%')
         """
         is_near_end = format_percent(self.share) not in {f"{n}%" for n in range(1, 100)}
-        if is_near_end:
-            if self.half_width < 0.01:
-                return format_percent(self.share)
-            # 100% ± 15% would be a share that nothing can have.
-            if self.share > 0.5:
-                return f"at least {format_percent(max(self.share - self.half_width, 0.0))}"
-            return f"at most {format_percent(min(self.share + self.half_width, 1.0))}"
+        if is_near_end and self.half_width < 0.01:
+            return format_percent(self.share)
+        low = self.share - self.half_width
+        high = self.share + self.half_width
+        if low > 0 and high > 1:
+            return f"at least {format_percent(low)}"
+        if low < 0:
+            return f"at most {format_percent(min(high, 1.0))}"
         half_width = "less than 1%"
         if self.half_width >= 0.005:
-            half_width = f"{100 * min(self.half_width, 1.0):.0f}%"
+            half_width = f"{100 * self.half_width:.0f}%"
         return f"{format_percent(self.share)} ± {half_width}"
 
 
@@ -259,7 +261,7 @@ def _describe_learnt(quality: OrderQuality) -> str:
     if quality.error_removed < MIN_ERROR_REMOVED:
         return PUBLIC_TEXT
     return (
-        f"the release removes an estimated {format_percent(quality.error_removed)} of public text's"
+        f"the release removes {_format_estimate(quality.error_removed)} of public text's"
         f" error; {_format_known(quality.known)} known within a factor of {KNOWN_FACTOR:g}"
     )
 
@@ -317,22 +319,35 @@ def _summarise_learnt(qualities: Sequence[OrderQuality]) -> list[str]:
         if quality.error_removed < MIN_ERROR_REMOVED:
             nothing_learnt.append(ngrams)
             continue
-        learnt.append((format_percent(quality.error_removed), ngrams))
+        learnt.append((_format_estimate(quality.error_removed), ngrams))
         known.append(_format_number_of(quality.known, ngrams))
     sentences = []
     if learnt:
         (share, ngrams), *others = learnt
         shares = [
             f"{share} of public text's error on listed {ngrams}",
-            *(f"{other_share} on {other_ngrams}" for other_share, other_ngrams in others),
+            *(
+                f"{other_share.removeprefix(ESTIMATED)} on {other_ngrams}"
+                for other_share, other_ngrams in others
+            ),
         ]
         sentences += [
-            f"The release removes an estimated {join_words(shares)}.",
+            f"The release removes {join_words(shares)}.",
             f"Known within a factor of {KNOWN_FACTOR:g}: {join_words(known)}.",
         ]
     if nothing_learnt:
         sentences.append(f"For {join_words(nothing_learnt)}, {PUBLIC_TEXT}.")
     return sentences
+
+
+def _format_estimate(share: float) -> str:
+    """Return an estimated share in whole percent.
+
+    >>> _format_estimate(0.8), _format_estimate(0.999)
+    ('an estimated 80%', 'an estimated 99% or more')
+    """
+    percent = format_percent(share)
+    return ESTIMATED + ("99% or more" if percent.startswith("more than") else percent)
 
 
 def _format_known(known: float) -> str:
