@@ -7,7 +7,7 @@ come one after the other as one text. Printed, for each share of the cache: how 
 the first suggestion, and among three.
 """
 
-import sys
+import argparse
 from itertools import pairwise
 
 import pyarrow as pa
@@ -24,10 +24,15 @@ CHOSEN_ON = 5
 
 def main() -> None:
     """Print a line for each share."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("seed", nargs="?", type=int, default=CHOSEN_ON)
+    options = parser.parse_args()
     public = pa.Table.from_batches(list(Population(seed=11).public_chat(100_000)))
     vocabulary = Vocabulary.from_public(public, order=(1, 2, 3), size=20_000)
     model = LanguageModel.from_counts(vocabulary.ngrams, vocabulary.counts, vocabulary.tokenizer)
-    texts = people()
+    texts = people(options.seed)
     for share in SHARES:
         first = third = total = 0
         for sentences in texts:
@@ -47,9 +52,8 @@ def main() -> None:
         )
 
 
-def people() -> list[list[list[str]]]:
+def people(seed: int) -> list[list[list[str]]]:
     """The first words of those who write most, as sentences."""
-    seed = int(sys.argv[1]) if len(sys.argv) > 1 else CHOSEN_ON
     messages = next(Population(users=2000, seed=seed).messages()).to_pandas()
     texts = messages.groupby("user")["text"].apply(" \n ".join)
     tokenizer = Vocabulary.from_public(pa.table({"text": ["a b"]}), order=2, size=1).tokenizer

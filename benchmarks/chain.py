@@ -30,6 +30,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
 from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.releases.card_sections import order_details
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -199,7 +200,7 @@ def halves(counts: str, vocab: str, epsilon: float, runs: int) -> None:
             previous=first,
         )
         own, both = (kl_divergence(truth, each.probabilities) for each in (alone, chained))
-        norms = [each.card.details["clip_norm_used"] for each in (first, alone)]
+        norms = [order_details(each.card.details)["clip_norm_used"] for each in (first, alone)]
         print(
             f"alone {own:.4f}  chained {both:.4f}  ratio {both / own:.3f}  Λ {norms}  {chained.card.details['drift']}",
             flush=True,

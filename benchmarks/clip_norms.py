@@ -27,6 +27,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
 from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.releases.card_sections import order_details
 
 DELTA = 1e-7
 CLIP_NORMS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
@@ -96,7 +97,7 @@ def loss(
     """The median KL of some runs, and Λ."""
     made = [mechanism.release(counts, vocabulary, budget, seed=seed) for seed in range(runs)]
     found = median(kl_divergence(counts.totals, each.probabilities) for each in made)
-    return found, float(made[0].card.details["clip_norm_used"])
+    return found, float(order_details(made[0].card.details)["clip_norm_used"])
 
 
 def main() -> None:

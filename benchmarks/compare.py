@@ -25,7 +25,7 @@ changed by a factor of 1.3 or more is found. Every second row is about words.
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,15 +38,17 @@ import bayesgram as bg
 from bayesgram.arrays import Bools, Floats, Ids, Integers
 from bayesgram.comparison import statistics
 from bayesgram.comparison.comparison import WORD_DISPERSION
-from bayesgram.inference.noisy_counts import NoisyCounts
+from bayesgram.inference.design import ClippingPlan
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.kernels import kernel
 from bayesgram.mechanisms.base import Randomness
-from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.posterior import OrderDesign, Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.constants import UNITS
 from bayesgram.private.clipping import Coordinates, clipped_sum
 from bayesgram.private.counts import UserCounts, build_user_counts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.releases.card_sections import order_details
 from bayesgram.text.tokenizer import Tokenizer
 
 DELTA = 1e-7
@@ -208,7 +210,7 @@ class Measured:
     """A release's noisy counts, and how they were clipped."""
 
     noisy: NoisyCounts
-    details: dict[str, Any]
+    details: Mapping[str, Any]  # of its one order
     coordinates: Coordinates
 
     @classmethod
@@ -224,13 +226,19 @@ class Measured:
         (noisy,), details = Posterior(clip_norm).measure(
             counts, vocabulary, Budget(epsilon, DELTA), Randomness.from_seed(seed)
         )
-        unit = details["clip_norm_used"] * details["noise_multiplier"]
-        words = Design.from_vocabulary(vocabulary).words
+        measured = order_details(details)
+        unit = measured["clip_norm_used"] * measured["noise_multiplier"]
         word_noise = np.zeros(0) if noisy.word_noise is None else noisy.word_noise
-        shape = np.concatenate([noisy.noise, word_noise, [noisy.total_noise]]) / unit
-        total = np.full((len(vocabulary), 1), shape.size - 1, np.int32)
-        columns = np.ascontiguousarray(np.column_stack([words, total]), np.int32)
-        return cls(noisy, details, Coordinates(shape, columns))
+        noise_std = [noisy.noise, [noisy.unlisted_noise], word_noise, [noisy.total_noise]]
+        # Only the shape of the coordinates follows the plan; which columns add to which does not.
+        design = OrderDesign(PublicNgrams.of(vocabulary))
+        columns = design.coordinates(ClippingPlan.fixed(measured["clip_norm_used"])).words
+        return cls(noisy, measured, Coordinates(np.concatenate(noise_std) / unit, columns))
+
+    @property
+    def word_count(self) -> int:
+        """The number of words that were measured."""
+        return 0 if self.noisy.word_counts is None else self.noisy.word_counts.size
 
     def exact_counts(self, counts: UserCounts, clip_norm: float | None = None) -> list[Floats]:
         """Return clipped counts of n-grams and of words, without noise."""
@@ -238,7 +246,7 @@ class Measured:
         units = clipped_sum(counts, self.coordinates, clip_norm=norm)
         sums = units * (norm * self.coordinates.shape / UNITS)
         size = self.noisy.counts.size
-        return [sums[:size], sums[size:-1]]
+        return [sums[:size], sums[size + 1 : -1]]
 
     def release_counts(self, *, words: bool) -> statistics.ReleaseCounts:
         """Return what `compare` makes of it."""
@@ -305,7 +313,7 @@ class Law:
 
     def law_ratios(self) -> list[Floats]:
         """Return the ratios of the probabilities that people draw from, of n-grams and words."""
-        words = Design.from_vocabulary(self.vocabulary).words - self.size
+        words = PublicNgrams.of(self.vocabulary).words
         sums = [
             np.bincount(words.ravel(), np.repeat(shares, words.shape[1]))
             for shares in (self.before, self.after)
@@ -317,7 +325,7 @@ class Law:
     def true_ratios(self, measured: Measured, clip_norm: float) -> list[Floats]:
         """Return the ratios of rates up to a clip norm, of n-grams and of words."""
         if self.setting.change == "nothing":
-            return [np.ones(self.size), np.ones(measured.coordinates.shape.size - self.size - 1)]
+            return [np.ones(self.size), np.ones(measured.word_count)]
         if clip_norm not in self.truths:
             rng = np.random.default_rng([self.seed, 2])
             sums: list[list[Floats]] = []
@@ -630,7 +638,7 @@ def run_reddit(folder: str, options: argparse.Namespace) -> None:
             Measured.draw(half, vocabulary, options.epsilon, 2 * seed + at, None)
             for at, half in enumerate(halves)
         ]
-        word_count = measured[0].coordinates.shape.size - len(vocabulary) - 1
+        word_count = measured[0].word_count
         add_rows(by_kind, judge(measured, [np.ones(len(vocabulary)), np.ones(word_count)]))
     print_row(f"Reddit, halves of {options.reddit_users:,}", by_kind[0])
     print_row(f"Reddit, halves of {options.reddit_users:,}: words", by_kind[1])

@@ -21,6 +21,7 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.releases.card_sections import order_details
 
 DELTA = 1e-7
 BELIEFS = [
@@ -48,7 +49,7 @@ def main() -> None:
                 told = {
                     "CLIP_NORMS": np.array([norm]),
                     "RECOVERED_SHARE": recovered,
-                    "LOST_WORDS_BIAS": bias,
+                    "CLIPPED_WORDS_KL": bias,
                 }
                 with patch.multiple(design, **told):
                     made = [
@@ -56,7 +57,9 @@ def main() -> None:
                         for seed in range(options.runs)
                     ]
                 found = [kl_divergence(counts.totals, each.probabilities) for each in made]
-                asked = "asked" if "lost_norm" in made[0].card.details else "not asked"
+                asked = (
+                    "asked" if "lost_norm" in order_details(made[0].card.details) else "not asked"
+                )
                 runs = "; ".join(
                     f"{kl:.4f} {each.card.details['model']}"
                     for kl, each in zip(found, made, strict=True)

@@ -5,8 +5,8 @@ MB/s of every tool; docs/images/growth.svg: time and peak memory as the text gro
 python picture.py docs/benchmarks.json docs/images
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +106,14 @@ def growth(found: Results) -> Drawing:
 
 def main() -> None:
     """Draw what there is."""
-    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    pictures = Path(sys.argv[2])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path)
+    parser.add_argument("pictures", type=Path)
+    options = parser.parse_args()
+    found = json.loads(options.results.read_text(encoding="utf-8"))
+    pictures = options.pictures
     pictures.mkdir(parents=True, exist_ok=True)
     tasks = {task(key) for key in found}
     if tasks & {"vocabulary", "counts"}:

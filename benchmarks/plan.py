@@ -22,6 +22,7 @@ import pyarrow as pa
 import bayesgram as bg
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.planning.plan import plan
+from bayesgram.releases.card_sections import order_details
 from bayesgram.releases.intervals import KNOWN_FACTOR, accuracy_share
 from bayesgram.synthetic.crowd import Crowd
 from bayesgram.synthetic.population import Population
@@ -77,10 +78,11 @@ def compared(people: People, epsilon: float) -> str:
     with np.errstate(divide="ignore"):
         right = float(p[np.abs(np.log(p / made.probabilities)) <= np.log(KNOWN_FACTOR)].sum())
     kl = kl_divergence(people.counts.totals, made.probabilities)
-    lost = made.measurements.clipping[0] if made.measurements.clipping else float("nan")
+    clippings = [*made.measurements.clipping.values()]
+    lost = clippings[-1][0] if clippings else float("nan")
     return (
         f"| {people.name} | {epsilon:g} | {planned.kl:.3f} | {kl:.3f} | {planned.known_share:.0%} | {share:.0%} | {right:.0%}"
-        f" | {made.card.details['clip_norm_used']:.2g} | {lost:.0%} |"
+        f" | {order_details(made.card.details)['clip_norm_used']:.2g} | {lost:.0%} |"
     )
 
 

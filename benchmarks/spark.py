@@ -24,8 +24,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bayesgram.inference.design import ClippingPlan
+from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.mechanisms.base import Randomness
-from bayesgram.mechanisms.posterior import Design
+from bayesgram.mechanisms.posterior import OrderDesign
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.private.clipping import clipped_sum
 from bayesgram.public.vocabulary import Vocabulary
@@ -114,8 +116,9 @@ def measured(folder: Path, users: int, size: int, master: str) -> dict[str, floa
 
         timed("vocab", lambda: engine.vocabulary(messages, size=size))
         counts = timed("count", lambda: engine.count(messages, vocabulary))
-        shape = Design.from_vocabulary(vocabulary).ngrams
-        timed("sum", lambda: clipped_sum(counts, shape, clip_norm=2.0))
+        design = OrderDesign(PublicNgrams.of(vocabulary))
+        coordinates = design.coordinates(ClippingPlan.fixed(2.0))
+        timed("sum", lambda: clipped_sum(counts, coordinates, clip_norm=2.0))
         paper = Paper(max_count=1, max_total=100, slope=0.01)
         timed("gamma", lambda: paper.gamma(paper.statistics(counts, Randomness.from_seed(1))))
         row["nonzeros"] = counts.sizes()[1]

@@ -48,8 +48,9 @@ def test_what_rose_is_in_the_table_the_file_and_the_picture(work, tmp_path):
     assert f"│ w{PHRASE} " in done.stdout
     assert (
         "False discovery rate 0.1: of a list like this, at most about 10% are there by chance."
-        in done.stdout
+        in " ".join(done.stdout.split())
     )
+    assert max(map(len, done.stdout.splitlines())) <= 80
     tables = [line for line in done.stdout.splitlines() if line[:1] in "┏┃┡│└"]
     assert max(map(len, tables)) <= 80
     assert f"w{PHRASE}" in (tmp_path / "moved.svg").read_text(encoding="utf-8")

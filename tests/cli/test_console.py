@@ -91,7 +91,22 @@ def test_the_card_is_for_people(work):
     for word in ("None", "slack", "multiplier"):
         assert word not in shown
     details = json.loads((work / "told" / "card.json").read_text())["details"]
-    assert {"epsilon_slack", "noise_multiplier"} <= set(details)
+    assert "epsilon_slack" in details
+    assert "noise_multiplier" in details["by_order"]["2"]
+
+
+def test_a_card_fits_a_terminal(work):
+    arguments = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1)
+    wrapped = bayesgram(*arguments, "-o", "wrapped", cwd=work, COLUMNS="80").stdout.splitlines()
+    assert max(map(len, wrapped)) <= 80
+    assert wrapped[-1] == "Written to: wrapped"
+    assert all(line.startswith(" " * 12) or line[:12].rstrip().endswith(":") for line in wrapped)
+    whole = bayesgram(*arguments, "-o", "whole", cwd=work, COLUMNS="0").stdout.splitlines()
+    assert [line.partition(":")[0] for line in whole][-3:] == [
+        "Quality",
+        "Deviations",
+        "Written to",
+    ]
 
 
 def test_tables_fit_a_terminal(work):

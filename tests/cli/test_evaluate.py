@@ -14,6 +14,7 @@ from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.audit.quality_chart import MEASURES, _mean_line, draw_quality_over_epsilon
 from bayesgram.audit.text_evaluation import EvaluatedModel, ModelClaim, group_families
 from bayesgram.cli.release import _print_release
+from bayesgram.releases.quality import QUALITY_DETAILS
 from helpers import commands
 from helpers.commands import check_output, expect_failure, run_in_process
 from helpers.reference_language_models import make_release
@@ -257,7 +258,11 @@ def written(tmp_path_factory):
     counts = bg.count(pa.table({"user": users, "text": texts}), vocabulary)
     bg.save_counts(counts, vocabulary, folder / "counts")
     made = bg.release(counts, vocabulary, epsilon=2.0)
-    made.save(folder / "plain")
+    others = {
+        name: value for name, value in made.card.details.items() if name not in QUALITY_DETAILS
+    }
+    plain = replace(made, card=replace(made.card, details=others))
+    plain.save(folder / "plain")
     details = {
         "coverage": {"2": {"share": 0.7, "std": 0.02}},
         "quality": {"2": {"error_removed": 0.5, "known": 2.0, "known_mass": 0.4}},

@@ -83,12 +83,16 @@ def test_a_public_report_reads_no_private_file(work, tmp_path):
     done = bayesgram(
         tmp_path, "report", "out 0.5", "out 2", "--vocab", "vocab.parquet", "-o", "report.html"
     )
-    assert done.stdout.splitlines() == [
+    lines = done.stdout.splitlines()
+    assert lines[:4] == [
         "output:   report.html",
         "releases: 2",
         "label:    PROVED",
         "private:  no",
     ]
+    unknown = "How much of people's words the vocabulary covers is unknown"
+    for name in ("out 0.5", "out 2"):
+        assert f"{name}: {unknown}" in done.stdout
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "--epsilon 0.5" in text
     assert "give the vocabulary with" not in text
@@ -139,7 +143,8 @@ def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
     vocabularies = ("--vocab", work / "vocab.parquet")
     bayesgram(tmp_path, "report", tmp_path / "all", *vocabularies, "-o", "all.html")
     text = (tmp_path / "all.html").read_text(encoding="utf-8")
-    assert text.count("<bdi>out 0.5</bdi>") == text.count("<bdi>out 2</bdi>") == 2
+    # In the head, in the table of releases, and over its own section.
+    assert text.count("<bdi>out 0.5</bdi>") == text.count("<bdi>out 2</bdi>") == 3
     assert str(tmp_path) not in re.sub("<pre>.*?</pre>", "", text, flags=re.DOTALL)
     bayesgram(tmp_path, "report", "May=all/out 2", *vocabularies, "-o", "may.html")
     assert "<h2><bdi>May</bdi>" in (tmp_path / "may.html").read_text(encoding="utf-8")
@@ -149,7 +154,7 @@ def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
     assert "other.parquet: none of these releases was made with it; it is left out." in " ".join(
         told.split()
     )
-    assert (tmp_path / "x.html").read_text(encoding="utf-8").count("<bdi>out 2</bdi>") == 2
+    assert (tmp_path / "x.html").read_text(encoding="utf-8").count("<bdi>out 2</bdi>") == 3
 
 
 def test_nothing_is_replaced_without_force(work):

@@ -32,7 +32,7 @@ def card():
         {"3": web_catalogue.SOURCES},
     )
     values = made.card.to_json()
-    return {"format": 1, **values, "details": {**values["details"], **QUALITY}}
+    return {"format": 2, **values, "details": {**values["details"], **QUALITY}}
 
 
 def put(folder, card, columns):

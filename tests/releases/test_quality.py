@@ -31,8 +31,9 @@ SUMMARY = (
     " 80% of public text's error; 2,100 n-grams are known within a factor of 2."
 )
 DEVIATIONS = (
-    "Deviations are for what people wrote, every occurrence counted; of the 200 bigrams that the"
-    " release ranks first, they are 12% by noise, 20% by shrinkage and less than 1% by clipping."
+    "Standard deviations are for what people wrote, every occurrence counted. For the 200 bigrams"
+    " that the release ranks first, they are 12% of the probability by noise, 20% by shrinkage and"
+    " less than 1% by clipping."
 )
 
 
@@ -53,9 +54,9 @@ def test_summary_advice_and_deviations():
 def test_deviations_of_several_orders_are_one_sentence():
     said = deviations_sentence({"std_parts": {"3": PARTS, "1": {**PARTS, "noise": 0.5}}})
     assert said.endswith(
-        "of the 200 n-grams of each order that the release ranks first, they are: words 50% by"
-        " noise, 20% by shrinkage and less than 1% by clipping; trigrams 12% by noise, 20% by"
-        " shrinkage and less than 1% by clipping."
+        "For the 200 n-grams of each order that the release ranks first, they are 50% of the"
+        " probability by noise, 20% by shrinkage and less than 1% by clipping (words); 12%, 20% and"
+        " less than 1% (trigrams)."
     )
 
 
@@ -68,11 +69,42 @@ def test_without_the_details_nothing_is_said():
     assert has_valid_quality({})
 
 
-def test_each_order_has_a_sentence():
+def test_several_orders_share_their_sentences():
     coverage = {order: {"share": 0.5, "std": 0.01} for order in ("4", "1", "3")}
+    covered = (
+        "The vocabulary covers 50% ± 2% of people's words, 50% ± 2% of trigrams and 50% ± 2% of"
+        " 4-grams."
+    )
+    assert summary_sentences({"coverage": coverage}) == [covered]
+    nothing = {**QUALITY, "error_removed": 0.0}
+    quality = {"1": QUALITY, "3": {**QUALITY, "error_removed": 0.5, "known": 1.0}, "4": nothing}
+    assert summary_sentences({"coverage": coverage, "quality": quality}) == [
+        covered,
+        (
+            "The release removes an estimated 80% of public text's error on listed words and 50% on"
+            " trigrams."
+        ),
+        "Known within a factor of 2: 2,100 words and 1 trigram.",
+        f"For 4-grams, {PUBLIC_TEXT}.",
+    ]
+
+
+def test_several_orders_whose_coverage_is_hidden_or_unknown():
+    coverage = {"1": COVERAGE, "2": {"share": 1.0, "std": 0.3}, "3": None, "4": None}
     assert summary_sentences({"coverage": coverage}) == [
-        f"The vocabulary covers 50% ± 2% of people's {name}."
-        for name in ("words", "trigrams", "4-grams")
+        (
+            "The vocabulary covers 17% ± 2% of people's words. Noise hides how much of people's bigrams"
+            " the vocabulary covers. How much of people's trigrams and 4-grams the vocabulary covers is"
+            " unknown: the counts were made elsewhere."
+        )
+    ]
+    hidden = {"coverage": {"2": coverage["2"]}, "quality": {"2": QUALITY}}
+    assert summary_sentences(hidden) == [
+        (
+            "Noise hides how much of people's bigrams the vocabulary covers. On those that it lists,"
+            " the release removes an estimated 80% of public text's error; 2,100 n-grams are known"
+            " within a factor of 2."
+        )
     ]
 
 
@@ -117,11 +149,14 @@ def test_a_release_that_removes_nothing_is_public_text():
         (0.173, 0.002, "17% ± less than 1%"),
         (0.173, 0.0, "17% ± 0%"),
         (0.002, 0.0001, "less than 1%"),
-        (0.002, 0.05, "less than 1% ± 10%"),
+        (0.002, 0.05, "at most 10%"),
+        (0.998, 0.05, "at least 90%"),
         (0.999, 0.001, "more than 99%"),
         (1.0, 0.0, "100%"),
         (0.0, 0.0, "0%"),
-        (0.5, 3.0, "50% ± 100%"),
+        (0.5, 3.0, "at most 100%"),
+        (0.8, 0.15, "at least 50%"),
+        (0.1, 0.1, "at most 30%"),
     ],
 )
 def test_percents(share, std, text):
@@ -141,7 +176,7 @@ def test_card_text_html_and_json_have_it():
     assert f"Deviations: {DEVIATIONS}" in lines
     assert any(line.startswith("Advice:     Most of people's bigrams") for line in lines)
     assert "The vocabulary covers 17% ± 2%" in card._repr_html_()
-    values = {"format": 1, **card.to_json()}
+    values = {"format": 2, **card.to_json()}
     assert values["quality"] == card.quality_sentences
     check_card_values(values)
     assert Card.from_json(json.loads(json.dumps(values))) == card

@@ -146,11 +146,11 @@ def print_changes(comparison: "Comparison", top: int) -> None:
             if changes:
                 title = f"{_table_title(is_word=is_word, is_rise=is_rise)} {between}"
                 _print_table(title, "word" if is_word else "n-gram", changes, names, top)
-    console.write(comparison.summary)
+    console.write_wrapped(comparison.summary)
     if comparison.changes:
-        console.write(comparison.how_to_read)
+        console.write_wrapped(comparison.how_to_read)
     for note in comparison.notes:
-        console.write(note)
+        console.write_wrapped(note)
 
 
 def _table_title(*, is_word: bool, is_rise: bool) -> str:

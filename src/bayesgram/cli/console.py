@@ -7,7 +7,9 @@ that only writes lines is done by then.
 
 import json
 import logging
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from bayesgram.releases.provenance import Ingredient
 
 JSON_OPTION = "--json"
+FIELD_WIDTH = 12  # columns for the name of a field, as in the text of a card
 ALWAYS_SHOWN = ("warning: ", "error: ")  # how a note begins that --quiet does not leave out
 
 
@@ -57,7 +60,33 @@ def write(text: str) -> None:
 
 def write_wrapped(text: str) -> None:
     """Write a sentence on standard output, in lines that fit the terminal."""
-    _rich_console().print(text, markup=False)
+    write(_wrap(text))
+
+
+def write_fields(fields: Iterable[tuple[str, str]]) -> None:
+    """Write names and values on standard output, one below the other, as a card has them.
+
+    A value that does not fit the terminal goes on below its own beginning.
+    """
+    for name, value in fields:
+        write(_wrap(f"{name + ':':<{FIELD_WIDTH}}{value}", indent=FIELD_WIDTH))
+
+
+def _wrap(text: str, indent: int = 0) -> str:
+    """Break a line between words where the terminal ends.
+
+    A line that goes to a file or another program stays whole, so that it can be searched.
+    """
+    width = shutil.get_terminal_size(fallback=(0, 0)).columns
+    if width <= 2 * indent:
+        return text
+    return textwrap.fill(
+        text,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def print_table(

@@ -227,11 +227,12 @@ def _print_discovery(
     by_order = ", ".join(
         f"{int((discovery.orders == order).sum()):,} of order {order}" for order in settings.orders
     )
-    console.write(
-        f"{discovery.card}\n"
-        f"Found:      {len(discovery):,} new n-grams ({by_order}), each with a noisy weight above"
-        f" T = {discovery.threshold:.1f}\n"
-        f"Written to: {output}"
+    found = (
+        f"{len(discovery):,} new n-grams ({by_order}), each with a noisy weight above"
+        f" T = {discovery.threshold:.1f}"
+    )
+    console.write_fields(
+        [*discovery.card.summary_lines, ("Found", found), ("Written to", str(output))]
     )
     if not len(discovery):
         _explain_empty_discovery(discovery, settings, budget)

@@ -383,7 +383,7 @@ def _print_release_evaluations(evaluations: "Sequence[ReleaseEvaluation]") -> No
     """Print coverage and error removed as sentences, and top n-grams as a table for each order."""
     for evaluation in evaluations:
         for sentence in _describe_evaluation(evaluation):
-            console.write(sentence)
+            console.write_wrapped(sentence)
     for order in sorted({evaluation.order for evaluation in evaluations if evaluation.top}):
         _print_top([each for each in evaluations if each.order == order and each.top], order)
 
@@ -401,7 +401,8 @@ def _describe_evaluation(evaluation: "ReleaseEvaluation") -> list[str]:
         )
         estimate = evaluation.coverage_estimate
         if estimate is not None:
-            covered += f" (the card estimates {estimate.percent_text})"
+            estimated = f"the card estimates {estimate.percent_text}"
+            covered += f" ({'noise hides it' if estimate.is_hidden else estimated})"
         sentences.append(f"{evaluation.release}: {covered}.")
     removed = evaluation.error_removed
     if removed is None:

@@ -222,7 +222,7 @@ def _print_release(result: "Release | SegmentedRelease", output: Path, *, json: 
             }
         console.print_json(document)
         return
-    console.write(f"{card}\nWritten to: {output}")
+    console.write_fields([*card.summary_lines, ("Written to", str(output))])
     if segments:
         columns = ("folder", "share (noisy)", "model")
         rows = [
@@ -254,11 +254,12 @@ def _releases_by_segment(result: "Release | SegmentedRelease") -> "dict[str, Rel
 
 def _draw_norms(card: "Card") -> None:
     """Draw bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.releases.card_sections import norm_histogram
+    from bayesgram.releases.card_sections import measured_orders, norm_histogram, order_name
 
     bins = norm_histogram(card.details)
     if bins:
-        console.print_note("Users by the norm of their counts (noisy; ░ clipped):")
+        ngrams = order_name(measured_orders(card.details)[-1])
+        console.print_note(f"Users by the norm of their {ngrams} (noisy; ░ clipped):")
     largest = max((norm_bin.users for norm_bin in bins), default=1.0)
     for norm_bin in bins:
         users = max(norm_bin.users, 0)

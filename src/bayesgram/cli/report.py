@@ -151,8 +151,11 @@ def _print_quality(releases: "NamedReleases") -> None:
     from bayesgram.releases.quality import summary_sentences
 
     for name, release in releases:
-        for sentence in summary_sentences(release.card.details):
-            console.write(sentence if len(releases) == 1 else f"{printable(name)}: {sentence}")
+        summary = " ".join(summary_sentences(release.card.details))
+        if summary:
+            console.write_wrapped(
+                summary if len(releases) == 1 else f"{printable(name)}: {summary}"
+            )
 
 
 def _priors(releases: "NamedReleases", vocab: list[Path]) -> "list[Floats | None]":

@@ -459,45 +459,50 @@ def _clipped_user_share(release: Release, order: int) -> float | None:
 
 
 def _clipping_notes(releases: Sequence[Release], names: Sequence[str]) -> list[str]:
-    """Say how counts are clipped, in a sentence for each order, and what differing norms mean."""
+    """Say how counts of each order are clipped, and what differing clip norms mean."""
     orders = sorted({int(order) for release in releases for order in set(release.orders.tolist())})
-    by_order = [_order_clipping_notes(releases, names, order) for order in orders]
-    if len(orders) == 1 or all(notes == by_order[0] for notes in by_order):
-        return by_order[0]
-    return [
-        f"{order_name(order).capitalize()}: {note[0].lower()}{note[1:]}"
-        for order, notes in zip(orders, by_order, strict=True)
-        for note in notes
-    ]
-
-
-def _order_clipping_notes(
-    releases: Sequence[Release], names: Sequence[str], order: int
-) -> list[str]:
-    parts = []
-    known = []
-    for name, release in zip(names, releases, strict=True):
-        clip_norm = _clip_norm(release, order)
-        if clip_norm is None:
-            continue
-        known.append(clip_norm)
-        share = _clipped_user_share(release, order)
-        above = "" if share is None else f" (about {share:.0%} of users write more)"
-        parts.append(f"{clip_norm:.3g} in {name}{above}")
-    if not known:
+    norms_text = {order: _describe_clip_norms(releases, names, order) for order in orders}
+    norms_text = {order: text for order, text in norms_text.items() if text}
+    if not norms_text:
         return []
-    if len(parts) > MAX_NORMS_NAMED:
-        parts = [f"from {min(known):.3g} to {max(known):.3g} in these releases"]
-    notes = [
-        f"Counts are clipped, so rates are of text up to a norm for each user: {', '.join(parts)}."
-    ]
-    allowance = clip_norm_std(known)
-    if allowance:
+    clipped = "Counts are clipped, so rates are of text up to a norm for each user"
+    if len(set(norms_text.values())) == 1:
+        notes = [f"{clipped}: {next(iter(norms_text.values()))}."]
+    else:
+        by_order = [
+            f"{order_name(order).capitalize()}: {text}." for order, text in norms_text.items()
+        ]
+        notes = [" ".join([f"{clipped}.", *by_order])]
+    allowances = [clip_norm_std(_clip_norms(releases, order)) for order in norms_text]
+    largest = max(allowances)
+    if largest:
+        about = "at most about" if len(set(allowances)) > 1 else "about"
         notes.append(
-            f"Their clip norms differ, which moves ratios by about {allowance:.0%}: intervals"
+            f"Their clip norms differ, which moves ratios by {about} {largest:.0%}: intervals"
             " allow for it. Release both with the same clip norm to see smaller changes."
         )
     return notes
+
+
+def _clip_norms(releases: Sequence[Release], order: int) -> list[float]:
+    """Return the clip norms of an order, where they are known."""
+    clip_norms = (_clip_norm(release, order) for release in releases)
+    return [clip_norm for clip_norm in clip_norms if clip_norm is not None]
+
+
+def _describe_clip_norms(releases: Sequence[Release], names: Sequence[str], order: int) -> str:
+    """Return the clip norm of an order in each release; empty where none is known."""
+    known = _clip_norms(releases, order)
+    if len(known) > MAX_NORMS_NAMED:
+        return f"from {min(known):.3g} to {max(known):.3g} in these releases"
+    parts = []
+    for name, release in zip(names, releases, strict=True):
+        clip_norm = _clip_norm(release, order)
+        if clip_norm is not None:
+            share = _clipped_user_share(release, order)
+            above = "" if share is None else f" (about {share:.0%} of users write more)"
+            parts.append(f"{clip_norm:.3g} in {name}{above}")
+    return ", ".join(parts)
 
 
 def _release_notes(releases: Sequence[Release], names: Sequence[str]) -> list[str]:

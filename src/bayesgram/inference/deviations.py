@@ -16,9 +16,7 @@ import numpy as np
 
 from bayesgram.arrays import Floats
 from bayesgram.inference.noisy_counts import Clipping, NoisyCounts
-
-# N-grams over which the parts of the deviation are averaged: those that a release ranks first.
-RANKED_FIRST = 200
+from bayesgram.releases.quality import RANKED_FIRST
 
 # c that is tried, from ¼ (anything is possible) to 64 (what is expected is right).
 TRUSTS = 0.25 * 2.0 ** np.arange(0, 8.01, 0.25)

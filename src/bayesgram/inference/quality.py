@@ -53,9 +53,13 @@ def estimate_coverage(measured: NoisyCounts) -> tuple[float, float] | None:
     unlisted = max(measured.unlisted, 0.0)
     both = max(listed + unlisted, 1.0)
     share = listed / both
-    # ∂share/∂t = u/(t + u)², ∂share/∂u = −t/(t + u)².
+    # ∂share/∂t = u/(t + u)², ∂share/∂u = −t/(t + u)². A count that noise hides may be as large as
+    # its noise: at 0 the derivatives would say that the share is known.
+    listed_at = max(listed, measured.total_noise)
+    unlisted_at = max(unlisted, measured.unlisted_noise)
     noise_std = (
-        np.hypot(unlisted * measured.total_noise, listed * measured.unlisted_noise) / both**2
+        np.hypot(unlisted_at * measured.total_noise, listed_at * measured.unlisted_noise)
+        / max(listed_at + unlisted_at, 1.0) ** 2
     )
     bias_std = COVERAGE_BIAS * measured.clipping.bias_rel_std * share * (1 - share)
     return share, float(min(np.hypot(noise_std, bias_std), 1.0))

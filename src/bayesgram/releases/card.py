@@ -395,7 +395,7 @@ class Card:
                 f"{self.ledger['population']}, entry {self.ledger['entry']}" if self.ledger else "",
             ),
             ("Noise", SEEDED if self.seeded else ""),
-            *(("Quality", sentence) for sentence in summary_sentences(self.details)),
+            ("Quality", " ".join(summary_sentences(self.details))),
             ("Advice", coverage_advice(self.details) or ""),
             ("Deviations", deviations_sentence(self.details) or ""),
         ]

@@ -103,8 +103,6 @@ def accuracy_shares(release: "Release", rows: Bools) -> list[AccuracyShare]:
 def accuracy_share(factor: float, probabilities: Floats, probability_std: Floats) -> AccuracyShare:
     """Return how many of these n-grams are expected to lie within a factor."""
     within = probability_within_factor(probabilities, probability_std, factor)
-    return AccuracyShare(
-        factor,
-        float(np.mean(within)),
-        float(probabilities @ within) / float(probabilities.sum()),
-    )
+    mass_share = float(probabilities @ within) / float(probabilities.sum())
+    # Rounding may take a sum above 1, which would be outside the axis of a picture.
+    return AccuracyShare(factor, float(np.mean(within)), min(mass_share, 1.0))

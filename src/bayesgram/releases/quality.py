@@ -14,7 +14,7 @@ Out: sentences that the card, the terminal, the report and the page show, and th
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,10 +33,14 @@ LOW_COVERAGE = 0.3
 # Below this share of the error removed, a release is called public text. Chosen by hand: the
 # smallest share that is shown as a whole percent.
 MIN_ERROR_REMOVED = 0.01
+# Half-width of the 95% interval of coverage from which on nothing is known. Chosen by hand.
+MAX_HALF_WIDTH = 0.5
 RANKED_FIRST = 200  # n-grams that the parts of the deviation are averaged over
 
-DEVIATIONS_TARGET = "Deviations are for what people wrote, every occurrence counted"
+DEVIATIONS_TARGET = "Standard deviations are for what people wrote, every occurrence counted."
 PUBLIC_TEXT = "the release is public text: noise hides what people write"
+ESTIMATED = "an estimated "
+STD_PARTS = ("noise", "shrinkage", "clipping")  # causes of a deviation, as the card names them
 
 
 # --- Numbers ---
@@ -60,8 +64,13 @@ class Coverage:
         return self.share + self.half_width < LOW_COVERAGE
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether noise leaves most of the range from 0 to 1 possible."""
+        return self.half_width >= MAX_HALF_WIDTH
+
+    @property
     def percent_text(self) -> str:
-        """The share and its half-width in percent, never ± 0%.
+        """The share and its half-width in percent, never ± 0%; a bound where ± leaves 0 to 100%.
 
         >>> Coverage(0.173, 0.009).percent_text
         '17% ± 2%'
@@ -69,13 +78,21 @@ class Coverage:
         '17% ± less than 1%'
         >>> Coverage(0.001, 0.0001).percent_text
         'less than 1%'
+        >>> Coverage(0.95, 0.07).percent_text, Coverage(0.1, 0.1).percent_text
+        ('at least 81%', 'at most 30%')
         """
         is_near_end = format_percent(self.share) not in {f"{n}%" for n in range(1, 100)}
         if is_near_end and self.half_width < 0.01:
             return format_percent(self.share)
+        low = self.share - self.half_width
+        high = self.share + self.half_width
+        if low > 0 and high > 1:
+            return f"at least {format_percent(low)}"
+        if low < 0:
+            return f"at most {format_percent(min(high, 1.0))}"
         half_width = "less than 1%"
         if self.half_width >= 0.005:
-            half_width = f"{100 * min(self.half_width, 1.0):.0f}%"
+            half_width = f"{100 * self.half_width:.0f}%"
         return f"{format_percent(self.share)} ± {half_width}"
 
 
@@ -134,7 +151,9 @@ def describe_quality(details: Mapping[str, Any]) -> list[str]:
 
 
 def summary_sentences(details: Mapping[str, Any]) -> list[str]:
-    """Say how much the vocabulary covers and the release learnt, of each order.
+    """Say how much the vocabulary covers and the release learnt.
+
+    It is one sentence where there is one order. For several, each sentence has all orders.
 
     >>> details = {
     ...     "coverage": {"2": {"share": 0.173, "std": 0.009}},
@@ -144,7 +163,11 @@ def summary_sentences(details: Mapping[str, Any]) -> list[str]:
     The vocabulary covers 17% ± 2% of people's bigrams; on those, the release removes an estimated
     80% of public text's error; 2,100 n-grams are known within a factor of 2.
     """
-    return [_summarise_order(quality) for quality in read_quality(details).values()]
+    qualities = [*read_quality(details).values()]
+    if len(qualities) == 1:
+        return [_summarise_order(qualities[0])]
+    sentences = [_summarise_coverage(qualities), *_summarise_learnt(qualities)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def coverage_advice(details: Mapping[str, Any]) -> str | None:
@@ -169,23 +192,36 @@ def deviations_sentence(details: Mapping[str, Any]) -> str | None:
 
     >>> parts = {"noise": 0.12, "shrinkage": 0.2, "clipping": 0.08}
     >>> print(deviations_sentence({"std_parts": {"2": parts}}))
-    Deviations are for what people wrote, every occurrence counted; of the 200 bigrams that the
-    release ranks first, they are 12% by noise, 20% by shrinkage and 8% by clipping.
+    Standard deviations are for what people wrote, every occurrence counted. For the 200 bigrams
+    that the release ranks first, they are 12% of the probability by noise, 20% by shrinkage and 8%
+    by clipping.
     """
-    orders = details.get(STD_PARTS_DETAIL, {})
-    if not orders:
+    by_order = details.get(STD_PARTS_DETAIL, {})
+    if not by_order:
         return None
-    by_order = {
-        order: _describe_std_parts(orders[str(order)]) for order in sorted(map(int, orders))
-    }
-    if len(by_order) == 1:
-        ((order, parts),) = by_order.items()
-        ngrams = order_name(order)
-    else:
+    orders = sorted(map(int, by_order))
+    percents = [
+        [format_percent(by_order[str(order)][name]) for name in STD_PARTS] for order in orders
+    ]
+    first, *others = percents
+    noise, shrinkage, clipping = first
+    parts = (
+        f"{noise} of the probability by noise, {shrinkage} by shrinkage and {clipping} by clipping"
+    )
+    ngrams = order_name(orders[0])
+    if others:
         ngrams = "n-grams of each order"
-        parts = "; ".join(f"{order_name(order)} {parts}" for order, parts in by_order.items())
-    first = f"of the {RANKED_FIRST} {ngrams} that the release ranks first, they are"
-    return f"{DEVIATIONS_TARGET}; {first}{':' if len(by_order) > 1 else ''} {parts}."
+        more = zip(others, orders[1:], strict=True)
+        parts = "; ".join(
+            [
+                f"{parts} ({order_name(orders[0])})",
+                *(f"{join_words(shares)} ({order_name(order)})" for shares, order in more),
+            ]
+        )
+    return (
+        f"{DEVIATIONS_TARGET} For the {RANKED_FIRST} {ngrams} that the release ranks first, they"
+        f" are {parts}."
+    )
 
 
 def format_percent(share: float) -> str:
@@ -207,13 +243,13 @@ def _summarise_order(quality: OrderQuality) -> str:
     ngrams = order_name(quality.order)
     learnt = _describe_learnt(quality)
     if quality.is_coverage_unknown:
-        unknown = (
-            f"How much of people's {ngrams} the vocabulary covers is unknown: the counts were made"
-            " elsewhere."
-        )
+        unknown = _describe_unknown_coverage(ngrams)
         return f"{unknown} On those that it lists, {learnt}." if learnt else unknown
     if quality.coverage is None:
         return f"On the listed {ngrams}, {learnt}."
+    if quality.coverage.is_hidden:
+        hidden = _describe_hidden_coverage(ngrams)
+        return f"{hidden} On those that it lists, {learnt}." if learnt else hidden
     covered = f"The vocabulary covers {quality.coverage.percent_text} of people's {ngrams}"
     return f"{covered}; on those, {learnt}." if learnt else f"{covered}."
 
@@ -225,9 +261,93 @@ def _describe_learnt(quality: OrderQuality) -> str:
     if quality.error_removed < MIN_ERROR_REMOVED:
         return PUBLIC_TEXT
     return (
-        f"the release removes an estimated {format_percent(quality.error_removed)} of public text's"
+        f"the release removes {_format_estimate(quality.error_removed)} of public text's"
         f" error; {_format_known(quality.known)} known within a factor of {KNOWN_FACTOR:g}"
     )
+
+
+def _summarise_coverage(qualities: Sequence[OrderQuality]) -> str:
+    """Say how much of each order the vocabulary covers; empty where the card does not say.
+
+    >>> covered = [OrderQuality(n, Coverage(share, 0.01)) for n, share in ((1, 0.9), (2, 0.6))]
+    >>> print(_summarise_coverage([*covered, OrderQuality(3, Coverage(0.5, 1.0))]))
+    The vocabulary covers 90% ± 2% of people's words and 60% ± 2% of bigrams. Noise hides how much
+    of people's trigrams the vocabulary covers.
+    """
+    shares = [
+        f"{quality.coverage.percent_text} of {order_name(quality.order)}"
+        for quality in qualities
+        if quality.coverage is not None and not quality.coverage.is_hidden
+    ]
+    hidden = [
+        order_name(quality.order)
+        for quality in qualities
+        if quality.coverage is not None and quality.coverage.is_hidden
+    ]
+    unknown = [order_name(quality.order) for quality in qualities if quality.is_coverage_unknown]
+    sentences = []
+    if shares:
+        shares[0] = shares[0].replace(" of ", " of people's ")
+        sentences.append(f"The vocabulary covers {join_words(shares)}.")
+    if hidden:
+        sentences.append(_describe_hidden_coverage(join_words(hidden)))
+    if unknown:
+        sentences.append(_describe_unknown_coverage(join_words(unknown)))
+    return " ".join(sentences)
+
+
+def _describe_unknown_coverage(ngrams: str) -> str:
+    return (
+        f"How much of people's {ngrams} the vocabulary covers is unknown: the counts were made"
+        " elsewhere."
+    )
+
+
+def _describe_hidden_coverage(ngrams: str) -> str:
+    return f"Noise hides how much of people's {ngrams} the vocabulary covers."
+
+
+def _summarise_learnt(qualities: Sequence[OrderQuality]) -> list[str]:
+    """Say what the release knows beyond public text of several orders, where the card says it."""
+    learnt = []
+    known = []
+    nothing_learnt = []
+    for quality in qualities:
+        if quality.error_removed is None or quality.known is None:
+            continue
+        ngrams = order_name(quality.order)
+        if quality.error_removed < MIN_ERROR_REMOVED:
+            nothing_learnt.append(ngrams)
+            continue
+        learnt.append((_format_estimate(quality.error_removed), ngrams))
+        known.append(_format_number_of(quality.known, ngrams))
+    sentences = []
+    if learnt:
+        (share, ngrams), *others = learnt
+        shares = [
+            f"{share} of public text's error on listed {ngrams}",
+            *(
+                f"{other_share.removeprefix(ESTIMATED)} on {other_ngrams}"
+                for other_share, other_ngrams in others
+            ),
+        ]
+        sentences += [
+            f"The release removes {join_words(shares)}.",
+            f"Known within a factor of {KNOWN_FACTOR:g}: {join_words(known)}.",
+        ]
+    if nothing_learnt:
+        sentences.append(f"For {join_words(nothing_learnt)}, {PUBLIC_TEXT}.")
+    return sentences
+
+
+def _format_estimate(share: float) -> str:
+    """Return an estimated share in whole percent.
+
+    >>> _format_estimate(0.8), _format_estimate(0.999)
+    ('an estimated 80%', 'an estimated 99% or more')
+    """
+    percent = format_percent(share)
+    return ESTIMATED + ("99% or more" if percent.startswith("more than") else percent)
 
 
 def _format_known(known: float) -> str:
@@ -236,19 +356,24 @@ def _format_known(known: float) -> str:
     >>> [_format_known(known) for known in (0.2, 1.3, 7.6, 2104.2, 123456.0)]
     ['no n-gram is', '1 n-gram is', '8 n-grams are', '2,100 n-grams are', '120,000 n-grams are']
     """
+    number = _format_number_of(known, "n-grams")
+    return f"{number} are" if number.endswith("s") else f"{number} is"
+
+
+def _format_number_of(known: float, plural: str) -> str:
+    """Return an expected number of something with two digits.
+
+    >>> [_format_number_of(known, "words") for known in (0.2, 1.3, 2104.2)]
+    ['no word', '1 word', '2,100 words']
+    """
     if known < 100:
         rounded = round(known)
     else:
         step = 10 ** (math.floor(math.log10(known)) - 1)
         rounded = round(known / step) * step
-    if rounded == 0:
-        return "no n-gram is"
-    return "1 n-gram is" if rounded == 1 else f"{rounded:,} n-grams are"
-
-
-def _describe_std_parts(parts: Mapping[str, float]) -> str:
-    names = ("noise", "shrinkage", "clipping")
-    return join_words([f"{format_percent(parts[name])} by {name}" for name in names])
+    if rounded > 1:
+        return f"{rounded:,} {plural}"
+    return f"{rounded or 'no'} {plural.removesuffix('s')}"
 
 
 # --- Checking card.json ---
@@ -267,7 +392,7 @@ def has_valid_quality(details: Mapping[str, Any]) -> bool:
         return False
     limits_by_detail = {
         QUALITY_DETAIL: {"error_removed": 1.0, "known": _LARGEST, "known_mass": 1.0},
-        STD_PARTS_DETAIL: dict.fromkeys(("noise", "shrinkage", "clipping"), _LARGEST),
+        STD_PARTS_DETAIL: dict.fromkeys(STD_PARTS, _LARGEST),
     }
     return all(
         _is_by_order(details.get(detail, {}))

@@ -47,7 +47,7 @@ from bayesgram.text.tokenizer import Tokenizer, buffers
 
 CONTENTS = (CARD_FILE, DISTRIBUTION_FILE, MEASUREMENTS_FILE)
 KIND = "release"  # what error messages call it
-FORMAT = 1
+FORMAT = 2
 NOTEBOOK_ROWS = 10  # n-grams that a notebook shows
 SUM_TOLERANCE = 1e-6  # by which a sum of probabilities may differ from 1; not measured
 

@@ -7,7 +7,7 @@ Everything is computed from what was published and from public numbers (post-pro
 free and may be published). Reads no private data.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,9 +24,12 @@ from bayesgram.releases.card_sections import (
     SOURCE_WEIGHTS_DETAIL,
     SourceWeight,
     format_odds_factor,
+    join_words,
+    measured_orders,
     norm_histogram,
     norm_histogram_noise_std,
     order_details,
+    order_name,
     read_source_weights,
 )
 from bayesgram.releases.intervals import (
@@ -456,24 +459,43 @@ def _discovered_marks(rows: Sequence[DiscoveredRow], card: Card) -> list[NgramMa
 
 @dataclass(frozen=True)
 class ClippingView:
-    """The noisy histogram of norms on the card, in words and as a picture."""
+    """The noisy histogram of norms on the card, in words and as a picture.
+
+    Where there are several orders, it is that of the longest n-grams.
+    """
 
     card: Card
 
     @property
     def sentence(self) -> str:
         """How many users were clipped, or why that is unknown."""
-        bins = norm_histogram(self.card.details)
-        if not bins:
+        details = self.card.details
+        orders = measured_orders(details)
+        clipped = {order: _clipped_user_percent(details, order) for order in orders}
+        if not orders or clipped[orders[-1]] is None:
             return self._unknown_sentence
-        users = sum(max(norm_bin.users, 0.0) for norm_bin in bins)
-        clipped = sum(max(norm_bin.users, 0.0) for norm_bin in bins if norm_bin.clipped)
-        limit = order_details(self.card.details)["clip_norm_used"]
+        limit = order_details(details)["clip_norm_used"]
+        sentence = (
+            f"About {clipped[orders[-1]]} of the users who are seen here write more"
+            f" {order_name(orders[-1])} than one user may add (norm Λ = {limit:.3g}); their counts"
+            " are scaled down to it. The others count in full."
+        )
+        if len(orders) > 1:
+            others = [_describe_order_clipping(details, order) for order in orders[:-1]]
+            sentence += f" Each order has a norm of its own: {join_words(others)}."
         return (
-            f"About {format_percent(clipped / users)} of the users who are seen here write more"
-            f" than one user may add (norm Λ = {limit:.3g}); their counts are scaled down to it."
-            f" The others count in full. The numbers are noisy, by about {self.noise_std:,.0f}"
-            " users a bar: the histogram is part of the release and inside its ε."
+            f"{sentence} The numbers are noisy, by about {self.noise_std:,.0f} users a bar: the"
+            " histogram is part of the release and inside its ε."
+        )
+
+    @property
+    def caption(self) -> str:
+        """What the picture shows."""
+        orders = measured_orders(self.card.details)
+        ngrams = order_name(orders[-1]) if orders else "counts"
+        return (
+            f"Users by the norm of their {ngrams}, noisy. Full bars count in full, hollow ones are"
+            " clipped."
         )
 
     @property
@@ -503,6 +525,23 @@ class ClippingView:
         """The number of users by the norm of their counts; None where it was not measured."""
         bins = norm_histogram(self.card.details)
         return pictures.draw_norms(bins, self.noise_std).inline() if bins else None
+
+
+def _clipped_user_percent(details: Mapping[str, Any], order: int) -> str | None:
+    """Return the noisy share of users who are clipped; None where it was not measured."""
+    bins = norm_histogram(details, order)
+    users = sum(max(norm_bin.users, 0.0) for norm_bin in bins)
+    if not users:
+        return None
+    clipped = sum(max(norm_bin.users, 0.0) for norm_bin in bins if norm_bin.clipped)
+    return format_percent(clipped / users)
+
+
+def _describe_order_clipping(details: Mapping[str, Any], order: int) -> str:
+    limit = order_details(details, order)["clip_norm_used"]
+    percent = _clipped_user_percent(details, order)
+    users = "" if percent is None else f" (about {percent} of users write more)"
+    return f"{limit:.3g} for {order_name(order)}{users}"
 
 
 # --- Settings ---

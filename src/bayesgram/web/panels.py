@@ -99,6 +99,7 @@ def card_details(view: ReleaseView) -> dict[str, Any]:
         "discovered": [vars(row) for row in view.discovered],
         "sources": card.sources_sentence,
         "clipping": view.clipping.sentence,
+        "norms_caption": view.clipping.caption,
         "has_norms": bool(norm_histogram(card.details)),
         "facts": {printable(name): printable(value) for name, value in view.facts.items()},
     }

@@ -13,7 +13,6 @@ const NO_LEDGER = "none was charged: nothing keeps the sum of releases about the
 const NO_COMMAND = "not noted: made from Python, or by an earlier version";
 const WEIGHTS = "Weights with which the public sources, mixed, fit the noisy counts best. They are learnt after the "
   + "noise: inside the ε of the release. Whiskers and ± are two standard deviations. Hollow bars may be noise.";
-const NORMS = "Users by the norm of their counts, noisy. Full bars count in full, hollow ones less.";
 const DISCOVERED = "Many people write these n-grams, and public text lacks them. They were found in people's own text, at "
   + "an ε of its own, which adds up with this release's.";
 let measures = []; // what can be drawn against ε
@@ -137,7 +136,7 @@ function described(told) {
     el("dl", {}, pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())])),
     ...sources(told),
     ...discovered(told),
-    el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...(told.has_norms ? drawn("norms", NORMS) : []),
+    el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...(told.has_norms ? drawn("norms", told.norms_caption) : []),
     el("details", {}, el("summary", {}, "Settings"), el("div", { class: "scroll" }, settings(told.facts)))];
 }
 
