@@ -115,7 +115,7 @@ def test_accuracy_shares_are_those_of_each_factor():
     known = {found.factor: found for found in accuracy_shares(sure, np.ones(3, bool))}
     assert known[1.1].ngram_share < known[1.5].ngram_share < known[2.0].ngram_share
     for factor, share in known.items():
-        within = probability_within_factor(theta, sure.probability_std, factor)
+        within = probability_within_factor(theta, 0.7 * sure.probability_std, factor)
         assert share.ngram_share == pytest.approx(within.mean())
         assert share.mass_share == pytest.approx(theta @ within)
     assert accuracy_shares(replace(sure, probability_std=None), np.ones(3, bool)) == []

@@ -9,8 +9,9 @@ Gamma-distributed with mean θ_i and the stated standard deviation s_i, it is
 
     E KL(p ‖ θ) = Σ_i θ_i (ψ(k_i + 1) − log k_i),   k_i = (θ_i/s_i)²
 
-with ψ the digamma function; it is about ½ Σ s_i²/θ_i where deviations are small. The same Gamma
-distribution says how many n-grams are known within a factor of 2 (`releases.intervals`).
+with ψ the digamma function; it is about ½ Σ s_i²/θ_i where deviations are small. Stated deviations
+are cautious, so s_i is `TYPICAL_ERROR` times as large. The same Gamma distribution says how many
+n-grams are known within a factor of 2 (`releases.intervals`).
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ import numpy as np
 from bayesgram.arrays import Floats
 from bayesgram.inference.model import Inferred
 from bayesgram.inference.noisy_counts import NoisyCounts
-from bayesgram.releases.intervals import KNOWN_FACTOR, probability_within_factor
+from bayesgram.releases.intervals import KNOWN_FACTOR, TYPICAL_ERROR, probability_within_factor
 from bayesgram.releases.quality import COVERAGE_DETAIL, QUALITY_DETAIL, STD_PARTS_DETAIL
 
 # Relative standard deviation of the odds t/u by clipping, over that of a frequent n-gram's share:
@@ -131,8 +132,9 @@ def describe_quality(
     """
     quality = {}
     for order, posterior in inferred.items():
-        within = probability_within_factor(posterior.theta, posterior.deviation, KNOWN_FACTOR)
-        error_removed = estimate_error_removed(posterior.theta, posterior.deviation, priors[order])
+        expected_std = TYPICAL_ERROR * posterior.deviation
+        within = probability_within_factor(posterior.theta, expected_std, KNOWN_FACTOR)
+        error_removed = estimate_error_removed(posterior.theta, expected_std, priors[order])
         quality[order] = {
             "error_removed": round(error_removed, 4),
             "known": round(float(within.sum()), 1),

@@ -4,7 +4,8 @@ An interval is two standard deviations to each side, about 95%. It covers noise,
 clipping is expected to distort. All of it is computed from released data.
 
 Known within a factor f: the true probability is expected to lie between p/f and p·f. Shares are
-expectations: each n-gram counts by the probability of that (`probability_within_factor`).
+expectations: each n-gram counts by the probability of that (`probability_within_factor`). Stated
+deviations are cautious, so expectations take errors of `TYPICAL_ERROR` times as much.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ if TYPE_CHECKING:  # a card says how accurate its release is, so a release impor
 
 ACCURACY_FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)  # that a report shows; chosen by hand
 KNOWN_FACTOR = 2.0  # within which a probability is called known, where one factor is shown
+# Errors over stated deviations, which are cautious: root mean square, on average over commits,
+# reviews and posts, ε from 0.2 to 4 (docs/results.md). With it, what is expected to be known within
+# a factor of 2 was within 10 points of the truth in nine of ten cases.
+TYPICAL_ERROR = 0.7
 INTERVAL_STDS = 2.0  # standard deviations to each side of an interval: about 95%
 
 # The shape of the Gamma distribution is kept between these: beyond them the probability is 0 or 1
@@ -102,7 +107,7 @@ def accuracy_shares(release: "Release", rows: Bools) -> list[AccuracyShare]:
 
 def accuracy_share(factor: float, probabilities: Floats, probability_std: Floats) -> AccuracyShare:
     """Return how many of these n-grams are expected to lie within a factor."""
-    within = probability_within_factor(probabilities, probability_std, factor)
+    within = probability_within_factor(probabilities, TYPICAL_ERROR * probability_std, factor)
     mass_share = float(probabilities @ within) / float(probabilities.sum())
     # Rounding may take a sum above 1, which would be outside the axis of a picture.
     return AccuracyShare(factor, float(np.mean(within)), min(mass_share, 1.0))
