@@ -39,7 +39,7 @@ coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part;
 	$(BIN)/python -m coverage combine --quiet $(COVERED)
 	$(BIN)/python tools/coverage_report.py
 
-mutants: $(STAMP) ## plant privacy bugs one by one in a copy: the tests must kill them all; some ten minutes
+mutants: $(SPARK) ## plant privacy bugs one by one in a copy: the tests must kill them all; some ten minutes
 	$(BIN)/python tools/mutants.py
 
 faults: $(STAMP) ## every read, write, flush … of the main commands fails once, and 1,000 runs are killed; half an hour
