@@ -102,7 +102,9 @@ def test_a_card_fits_a_terminal(work):
     assert wrapped[-1] == "Written to: wrapped"
     assert all(line.startswith(" " * 12) or line[:12].rstrip().endswith(":") for line in wrapped)
     whole = bayesgram(*arguments, "-o", "whole", cwd=work, COLUMNS="0").stdout.splitlines()
-    assert [line.partition(":")[0] for line in whole][-3:] == [
+    names = [line.partition(":")[0] for line in whole]
+    # Advice is there where noise says that the coverage is low.
+    assert [name for name in names if name != "Advice"][-3:] == [
         "Quality",
         "Deviations",
         "Written to",

@@ -333,7 +333,8 @@ def test_wrong_use_of_the_private_text(written):
         assert problem in refused("evaluate", *arguments, cwd=written, code=2)
 
 
-def test_release_prints_and_writes_what_the_card_says(written, capsys):
+def test_release_prints_and_writes_what_the_card_says(written, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "0")  # whole lines, as a pipe gets them
     made = bg.Release.load(written / "out")
     _print_release(made, written / "out", json=False)
     lines = capsys.readouterr().out.splitlines()

@@ -105,9 +105,6 @@ BINS = HistogramSpec(
     np.array([1.0, 5.0, 50.0]),
     KINDS,
     2,
-    np.array([0, 0, 1], np.int32),
-    KINDS,
-    2,
 )
 
 

@@ -18,11 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.io import find_sources
 from bayesgram.io.records import Columns
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
-from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.posterior import OrderDesign, Posterior
 from bayesgram.mechanisms.publish import release
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.algorithm_2 import TunedPaper
@@ -34,6 +35,7 @@ from bayesgram.private.clipping import clip, clipped_mass_sum, clipped_sum
 from bayesgram.private.counts import count, summarise_counts
 from bayesgram.private.counts_io import load_counts, save_counts
 from bayesgram.private.norm_histogram import norm_histogram_sum
+from bayesgram.private.order_counts import select_order
 from bayesgram.public import public_rows
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
@@ -256,7 +258,13 @@ def test_a_source_without_an_ngram_is_refused_by_name(spark):
 
 
 def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
-    design, choice = Design.from_vocabulary(vocabulary), CLIPPING_PLANS["lost words and counts"]
+    sizes = [len(part) for _, part in vocabulary.by_order]
+    design = OrderDesign(PublicNgrams.of(vocabulary.by_order[-1][1]))
+    choice = CLIPPING_PLANS["lost words and counts"]
+
+    def longest(each):
+        return select_order(each, sizes, len(sizes) - 1)
+
     measured, asked = design.coordinates(choice), design.clipped_words(choice)
     assert counts.sizes() == (len(local.listed_only.users), local.listed_only.ngrams.size)
     assert same(counts.totals, local.totals)
@@ -266,9 +274,9 @@ def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatc
     assert there == summarise_counts(local, vocabulary)
     assert sum(there.unlisted.values()) > 0
     for sums in (
-        lambda each: norm_histogram_sum(each, design.ngrams, design.histogram),
-        lambda each: clipped_mass_sum(each, measured, asked, clip_norm=choice.clip_norm),
-        lambda each: clipped_sum(each, measured, clip_norm=choice.clip_norm),
+        lambda each: norm_histogram_sum(longest(each), design.ngrams, design.histogram),
+        lambda each: clipped_mass_sum(longest(each), measured, asked, clip_norm=choice.clip_norm),
+        lambda each: clipped_sum(longest(each), measured, clip_norm=choice.clip_norm),
     ):
         here = sums(local)
         assert here.any()
@@ -401,8 +409,12 @@ def test_a_user_whose_rows_are_in_several_parts_is_one_user(spark, local, vocabu
         pq.write_table(rows.take(np.arange(number, len(rows), 3)), file / f"part-{number}.parquet")
     found = engine.load_counts(spark, tmp_path / "c", vocabulary_size=len(vocabulary))
     assert found.sizes() == (len(local.listed_only.users), local.listed_only.ngrams.size)
-    measured = Design.from_vocabulary(vocabulary).ngrams
-    there, here = (clipped_sum(counts, measured, clip_norm=0.5) for counts in (found, local))
+    sizes = [len(part) for _, part in vocabulary.by_order]
+    measured = OrderDesign(PublicNgrams.of(vocabulary.by_order[0][1])).ngrams
+    there, here = (
+        clipped_sum(select_order(counts, sizes, 0), measured, clip_norm=0.5)
+        for counts in (found, local)
+    )
     assert same(there, here)
 
 
