@@ -26,6 +26,8 @@ QUIET = [
 ]
 PATIENCE = 60_000  # milliseconds: nothing here is about how fast a busy machine is
 LOST = "Failed to load resource: net::ERR_FAILED"  # what a browser says of a server that is gone
+# What Chromium notes when the server has too much to do, as on a loaded machine: the page asks again.
+BUSY = "Failed to load resource: the server responded with a status of 503 (Service Unavailable)"
 
 
 def serve(shown):
@@ -102,4 +104,4 @@ def opened(browser, address):
     for context in contexts:
         context.close()
     assert set(asked) == {"127.0.0.1"}
-    assert [told for told in complaints if told != LOST] == []
+    assert [told for told in complaints if told not in {LOST, BUSY}] == []
