@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a card says how accurate its release is, so a release impor
 ACCURACY_FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)  # that a report shows; chosen by hand
 KNOWN_FACTOR = 2.0  # within which a probability is called known, where one factor is shown
 # Errors over stated deviations, which are cautious: their root mean square was 0.75 on average over
-# 36 rows of docs/results.md (commits, reviews, posts and Reddit, ε from 0.2 to 4). With 0.7, nine of
+# 36 rows of docs/results.md (commits, reviews, posts and Reddit, ε = 0.2 to 4). With 0.7, nine of
 # ten estimates of what is known within a factor of 2 were within 10 points of the truth.
 TYPICAL_ERROR = 0.7
 INTERVAL_STDS = 2.0  # standard deviations to each side of an interval: about 95%
