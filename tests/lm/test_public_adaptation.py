@@ -1,4 +1,4 @@
-"""A public model apply_lifts by a release, against the formula word by word; and made prune."""
+"""A public model adapted by a release, against its formula word by word; and pruned."""
 
 import math
 from dataclasses import replace
@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
 from bayesgram.lm.estimate import prune
-from bayesgram.lm.interpolation import LIFT_STRENGTH, MAX_EXPONENT, apply_lifts
-from bayesgram.lm.language_model import LanguageModel
+from bayesgram.lm.interpolation import (
+    LIFT_STRENGTH,
+    MAX_EXPONENT,
+    MERGED_SHARE,
+    MIN_UNLISTED_SHARE,
+    RELEASE_MODEL_SHARE,
+    apply_lifts,
+)
+from bayesgram.lm.language_model import LanguageModel, expected_counts
 from bayesgram.lm.trie import LOG_NEVER
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
@@ -173,6 +180,94 @@ def test_the_model_of_people_leans_to_what_they_write(public):
     assert model.about["public_model"] == ["wiki", "talk"]
     assert model.about["claim"] == release.card.claim
     assert sum(model.prune(12).sizes) == 12
+
+
+def reference_mixture(adapted, own, expected, known):
+    """Return p(w|h) of every n-gram of both models, as the module's formula has it.
+
+    Args:
+        adapted: The adapted public model, p(w|h) by back-off.
+        own: The release's own model, likewise.
+        expected: E by n-gram, as tuples of words.
+        known: k by n-gram.
+    """
+
+    def mixed(context, word, followers):
+        listed = [v for v in followers if (*context, v) in expected]
+        p, p_own = adapted(context, word), own(context, word)
+        total = sum(expected[*context, v] for v in listed)
+        below = sum(adapted(context, v) for v in listed)
+        if not total or below >= 1:
+            share, merged = 0.0, 0.0
+        else:
+            mean_known = sum(expected[*context, v] * known[*context, v] for v in listed) / total
+            share = MERGED_SHARE * mean_known
+            count = max(expected.get(context, 0.0), total / (1 - MIN_UNLISTED_SHARE))
+            if not context:
+                merged = p_own
+            elif word in listed:
+                merged = expected[*context, word] / count
+            else:
+                merged = p * (1 - total / count) / (1 - below)
+        return (1 - RELEASE_MODEL_SHARE) * ((1 - share) * p + share * merged) + (
+            RELEASE_MODEL_SHARE * p_own
+        )
+
+    return mixed
+
+
+@examples(25)
+@given(st.integers(0, 2**32 - 1))
+def test_the_mixture_of_a_release_is_as_the_formula_says(public, seed):
+    chance = np.random.default_rng(seed)
+    vocabulary = public.vocabulary
+    counts = chance.integers(0, 50, len(vocabulary)) * chance.integers(0, 2, len(vocabulary)) + 1.0
+    release = release_of(vocabulary, counts)
+    relative_std = chance.uniform(0.01, 3, len(vocabulary))
+    release = replace(release, probability_std=release.probabilities * relative_std)
+    model = public.adapt_to(release)
+    ngrams = [tuple(ngram.split()) for ngram in release.ngrams.to_pylist()]
+    expected = dict(zip(ngrams, expected_counts(release).tolist(), strict=True))
+    known = dict(zip(ngrams, (1 / (1 + relative_std**2)).tolist(), strict=True))
+    lifts = np.log(release.probabilities / public._prior)
+    tries = {
+        "adapted": apply_lifts(public.mixture.trie, release.ngrams, lifts),
+        "own": LanguageModel.from_release(release).trie,
+        "mixture": model.trie,
+    }
+    tables = {name: as_table(trie) for name, trie in tries.items()}
+
+    def probability_by(name):
+        numbers = {word: at for at, word in enumerate(tries[name].words.to_list())}
+
+        def of(context, word):
+            ids = tuple(numbers.get(part.encode(), -1) for part in (*context, word))
+            return probability(tries[name], tables[name], ids[:-1], ids[-1])
+
+        return of
+
+    words = [word.decode() for word in model.trie.words.to_list()]
+    listed = [tuple(words[at] for at in row) for row in tables["mixture"]]
+    followers = {}
+    for ngram in listed:
+        followers.setdefault(ngram[:-1], []).append(ngram[-1])
+    mixed = reference_mixture(probability_by("adapted"), probability_by("own"), expected, known)
+    mixture = probability_by("mixture")
+    followers[()].remove("<s>")
+    for context, after in followers.items():
+        ours = np.array([mixture(context, word) for word in after])
+        theirs = np.array([mixed(context, word, after) for word in after])
+        # What is stored adds up to less than one, so that every context keeps something for others.
+        assert ours == pytest.approx(theirs * min(1.0, ours.sum() / theirs.sum()), rel=1e-3)
+
+
+def test_a_release_without_deviations_is_not_merged(public):
+    release = release_of(public.vocabulary, np.arange(1.0, 1 + len(public.vocabulary)))
+    plain = public.adapt_to(replace(release, probability_std=None))
+    known = public.adapt_to(replace(release, probability_std=release.probabilities * 1e-3))
+    unknown = public.adapt_to(replace(release, probability_std=release.probabilities * 1e6))
+    assert plain.trie.log_probability == pytest.approx(unknown.trie.log_probability, abs=1e-4)
+    assert plain.trie.log_probability != pytest.approx(known.trie.log_probability, abs=1e-2)
 
 
 def test_a_release_of_another_vocabulary_is_refused(public):

@@ -23,12 +23,24 @@ With the lifts λ = log θ/π of the release's n-grams, and h′ for h without i
 
 with sums over the words that follow h. So p′ is a backoff model again, exactly, with the same
 n-grams: what a context does not list moves as its shorter one does. β < 1, for lifts are shrunk for
-themselves and not for what they do together. The model of the people of a release is that, with
-some of the release's own model, which knows best where much was measured. This is post-processing
-and costs no privacy.
+themselves and not for what they do together.
+
+The model of the people of a release has three parts (`ReleaseMixture`):
+
+    p(w|h) = (1 − ω) ((1 − s(h)) p′(w|h) + s(h) d(w|h)) + ω p_release(w|h)
+
+p′ is the adapted public model, p_release the backoff model of the release by itself. d uses the
+expected counts E of the release where it lists h w, and gives the other words what is left, in the
+proportions of p′ (count merging):
+
+    d(w|h) = E(hw)/E(h) if the release lists h w,  else p′(w|h) (1 − Σ E(hv)/E(h)) / (1 − Σ p′(v|h))
+
+with sums over the words v that the release lists after h. s(h) is large where the release knows
+these counts well: s(h) = S Σ E(hv) k(hv) / Σ E(hv), k = 1/(1 + (std/θ)²). Of words
+without a context, d is p_release. This is post-processing and costs no privacy.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +53,7 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.lm.estimate import fit_backoffs, refit, round_to_stored, to_log10
-from bayesgram.lm.language_model import LanguageModel, provenance_details
+from bayesgram.lm.language_model import LanguageModel, expected_counts, provenance_details
 from bayesgram.lm.packed import Words
 from bayesgram.lm.search import SENTENCE_END
 from bayesgram.lm.trie import MAX_NODES, Trie, build_trie, find_special
@@ -59,8 +71,14 @@ SPECIAL_WORDS = 3  # <s>, </s> and <unk>, which all models have
 # β, how much of what lifts say is believed: as in `adaptation`, a round number from experiments
 # with public posts (benchmarks/adapted.py).
 LIFT_STRENGTH = 0.85
-# Weight of the release's own model in that of the people; from 0.2 to 0.4 it hardly matters.
+# ω, the weight of the release's own model; and S, the largest weight of merged counts. Chosen by
+# benchmarks/adapted_ngrams.py on five populations: from 0.2 to 0.4, and from 0.5 to 0.9, the
+# perplexity changes by less than 1%.
 RELEASE_MODEL_SHARE = 0.3
+MERGED_SHARE = 0.7
+# The least share of a context's count that goes to words that the release does not list after it,
+# as counts of two orders are clipped differently. Same experiment.
+MIN_UNLISTED_SHARE = 0.2
 # |β R| is at most this: by lifts alone, no word is e⁸ times as likely as public text says. Not
 # measured.
 MAX_EXPONENT = 8.0
@@ -185,7 +203,8 @@ def mix_tries(tries: Sequence[Trie], weights: Floats) -> Trie:
     """Return the backoff model Σ_k λ_k p_k; the weights add up to one."""
     used = [trie for trie, weight in zip(tries, weights, strict=True) if weight > 0]
     words, members = _match_words(used)
-    return _build_mixture(words, members, weights[weights > 0])
+    used_weights = weights[weights > 0]
+    return _build_mixture(words, members, lambda values, *_: _mix(values, used_weights))
 
 
 def _check_alike(models: Sequence[LanguageModel]) -> None:
@@ -325,25 +344,33 @@ class _MemberValues:
     backoff: Floats  # 1 where the context is not known
 
 
-def _build_mixture(words: Words, members: list[_Member], weights: Floats) -> Trie:
+# Combines what the models say of the n-grams of a level into one probability for each. In go the
+# values of every model for the level and for the level of its contexts, and the context of each
+# n-gram.
+_Combine = Callable[[list[_MemberValues], list[_MemberValues], Integers], Floats]
+
+
+def _build_mixture(words: Words, members: list[_Member], combine: _Combine) -> Trie:
     """Build, order by order: the n-grams of all, their values, the mixture, backoff weights."""
     level = _first_level(len(words))
     start = find_special(words).start
+    roots = [_root_values() for _ in members]
     values = [_word_values(member, start) for member in members]
     places = [member.union_ids for member in members]  # of each model's own nodes of this order
-    word_probabilities = _mix(values, weights)
+    word_probabilities = combine(values, roots, level.parents)
     # Models of other tools add up to one within a ten-thousandth.
     probabilities = [round_to_stored(word_probabilities / word_probabilities.sum())]
     levels = [level.rows]
     backoffs = []
     for order in range(2, max(member.trie.order for member in members) + 1):
         longer, places = _next_level(level, members, places, order)
+        contexts = values
         values = [
             _level_values(member, shorter, longer, order)
-            for member, shorter in zip(members, values, strict=True)
+            for member, shorter in zip(members, contexts, strict=True)
         ]
         probability, backoff = fit_backoffs(
-            _mix(values, weights),
+            combine(values, contexts, longer.parents),
             probabilities[-1][longer.suffixes],
             longer.parents,
             len(level.rows),
@@ -358,6 +385,11 @@ def _build_mixture(words: Words, members: list[_Member], weights: Floats) -> Tri
         [to_log10(probability) for probability in probabilities],
         [np.log10(backoff) for backoff in backoffs],
     )
+
+
+def _root_values() -> _MemberValues:
+    """Return the values of the empty context, which every model has as its node 0."""
+    return _MemberValues(np.zeros(1, np.int64), np.ones(1), np.ones(1))
 
 
 def _first_level(word_count: int) -> _UnionLevel:
@@ -503,9 +535,86 @@ def adapt_public_model(release: Release, public: LanguageModel, prior: Floats) -
     has_lift = (prior > 0) & (release.probabilities > 0)
     ratios = np.divide(release.probabilities, prior, where=has_lift, out=np.ones(prior.size))
     ngrams = release.ngrams.filter(pa.array(has_lift))
-    trie = apply_lifts(public.trie, ngrams, np.log(ratios)[has_lift])
-    weights = np.array([1 - RELEASE_MODEL_SHARE, RELEASE_MODEL_SHARE])
-    return replace(release_model, trie=mix_tries([trie, release_model.trie], weights))
+    adapted = apply_lifts(public.trie, ngrams, np.log(ratios)[has_lift])
+    words, members = _match_words([adapted, release_model.trie])
+    mixture = ReleaseMixture.from_release(release, release_model.trie)
+    return replace(release_model, trie=_build_mixture(words, members, mixture.combine))
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseMixture:
+    """The adapted public model, merged counts, and the release's own model, as one mixture.
+
+    Attributes:
+        expected: E of every node of the release's own model; nan where it was not measured.
+        known: k of every node: 1 where the count is known exactly, 0 where nothing is known.
+    """
+
+    expected: Floats
+    known: Floats
+
+    @classmethod
+    def from_release(cls, release: Release, trie: Trie) -> "ReleaseMixture":
+        """Return the mixture of a release; `trie` is its own model."""
+        expected = _node_values(trie, release.ngrams, expected_counts(release))
+        if release.probability_std is None:  # nothing says how well counts are known
+            return cls(expected, np.zeros(expected.size))
+        relative_std = release.probability_std / release.probabilities
+        known = _node_values(trie, release.ngrams, 1 / (1 + relative_std**2))
+        return cls(expected, np.nan_to_num(known))
+
+    def combine(
+        self, values: list[_MemberValues], contexts: list[_MemberValues], parents: Integers
+    ) -> Floats:
+        """Return p(w|h) of the n-grams of a level.
+
+        Args:
+            values: Of the adapted public model and of the release's own model.
+            contexts: The same for the contexts of the n-grams.
+            parents: The context of each n-gram.
+        """
+        adapted, own = values
+        context_count = contexts[1].node.size
+        counts = _at_nodes(self.expected, own.node)
+        is_listed = ~np.isnan(counts)
+        listed = parents[is_listed]
+        listed_sum = np.bincount(listed, counts[is_listed], context_count)
+        known_counts = counts[is_listed] * self.known[own.node[is_listed]]
+        known_sum = np.bincount(listed, known_counts, context_count)
+        adapted_sum = np.bincount(listed, adapted.probability[is_listed], context_count)
+        is_merged = (listed_sum > 0) & (adapted_sum < 1)
+        weight = MERGED_SHARE * np.divide(
+            known_sum, listed_sum, out=np.zeros(context_count), where=is_merged
+        )
+        if context_count == 1:
+            # Probabilities of words are for backing off, where counts are not the right ones.
+            merged = own.probability
+        else:
+            context_sum = np.fmax(
+                _at_nodes(self.expected, contexts[1].node), listed_sum / (1 - MIN_UNLISTED_SHARE)
+            )
+            per_count = np.divide(1, context_sum, out=np.zeros(context_count), where=is_merged)
+            unlisted_factor = np.divide(
+                1 - listed_sum * per_count,
+                1 - adapted_sum,
+                out=np.ones(context_count),
+                where=is_merged,
+            )
+            merged = np.where(
+                is_listed,
+                np.nan_to_num(counts) * per_count[parents],
+                adapted.probability * unlisted_factor[parents],
+            )
+        share = weight[parents]
+        corrected = (1 - share) * adapted.probability + share * merged
+        own_part: Floats = RELEASE_MODEL_SHARE * own.probability
+        return (1 - RELEASE_MODEL_SHARE) * corrected + own_part
+
+
+def _at_nodes(node_values: Floats, nodes: Integers) -> Floats:
+    """Return the values of nodes; nan where the node is −1."""
+    values: Floats = np.where(nodes >= 0, node_values[np.maximum(nodes, 0)], np.nan)
+    return values
 
 
 def apply_lifts(
@@ -519,15 +628,15 @@ def apply_lifts(
         lifts: log θ/π of each.
         strength: β.
     """
-    node_lifts = _node_lifts(trie, ngrams, lifts)
+    node_lifts = _node_values(trie, ngrams, lifts)
+    node_lifts[0] = 0.0
     exponents = _compute_exponents(trie, node_lifts, strength)
     return refit(trie, _lifted_probabilities(trie, exponents))
 
 
-def _node_lifts(trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats) -> Floats:
-    """Return λ of every node that the release has; nan for the others, 0 for the root."""
-    node_lifts = np.full(trie.word.size, np.nan)
-    node_lifts[0] = 0.0
+def _node_values(trie: Trie, ngrams: pa.LargeStringArray, values: Floats) -> Floats:
+    """Return the value of every node that is one of the n-grams; nan for the others."""
+    node_values = np.full(trie.word.size, np.nan)
     orders = ngram_orders(ngrams)
     ids = _encode_ngrams(trie, ngrams)
     starts = np.cumsum(orders) - orders
@@ -536,8 +645,8 @@ def _node_lifts(trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats) -> Float
         nodes = np.zeros(rows.size, np.int64)
         for at in range(order):
             nodes = find_children(trie, nodes, ids[starts[rows] + at], at + 1)
-        node_lifts[nodes[nodes > 0]] = lifts[rows[nodes > 0]]
-    return node_lifts
+        node_values[nodes[nodes > 0]] = values[rows[nodes > 0]]
+    return node_values
 
 
 def _encode_ngrams(trie: Trie, ngrams: pa.LargeStringArray) -> Ids:
