@@ -263,6 +263,14 @@ def test_lines_of_prose_are_short(page):
     assert [line for line in long if not line.startswith(("|", "![", "<", "`"))] == []
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in DOCS if page.name != "index.md"], ids=lambda page: page.name
+)
+def test_a_page_begins_with_what_the_reader_has_at_its_end(page):
+    first = page.read_text(encoding="utf-8").split("\n\n")[1]
+    assert re.match(r"At the end of this (page|tutorial),? (you|your)", first), first
+
+
 def test_the_evaluation_counts_its_points():
     page = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
     points = re.findall(r"^\| (\d)\.\d .+? \| (yes|partly|no) \|", page, re.MULTILINE)
