@@ -345,6 +345,19 @@ def test_the_odds_of_the_how_to_are_those_of_a_report():
         )
 
 
+def test_the_odds_of_the_guarantee_are_the_same():
+    page = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+)% and ([\d.]+)% \|", page, re.MULTILINE
+    )
+    assert len(rows) == 6
+    for epsilon, factor, *ends in rows:
+        assert factor == format_odds_factor(float(epsilon))
+        assert [float(end) for end in ends] == pytest.approx(
+            [float(end) for end in belief_bounds(0.5, float(epsilon))], abs=0.051
+        )
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):

@@ -114,7 +114,7 @@ def print_markdown(text: str) -> None:
     """Print Markdown on standard output as a terminal shows it."""
     from rich.markdown import Markdown
 
-    _rich_console().print(Markdown(text))
+    _rich_console().print(Markdown(text, hyperlinks=False))  # links name pages, not addresses
 
 
 def print_report(values: Mapping[str, Any], *, json: bool) -> None:
