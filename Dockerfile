@@ -8,8 +8,9 @@ FROM python:3.12-slim AS build
 WORKDIR /source
 COPY requirements/run.lock ./
 RUN pip install --no-cache-dir --prefix /installed --require-hashes -r run.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY src ./src
+COPY docs ./docs
 RUN pip install --no-cache-dir --prefix /installed --no-deps .
 
 FROM python:3.12-slim

@@ -22,6 +22,7 @@ LEAVES = {
     "io",
     "charts",
     "pages",
+    "manual",
 }
 MAY_IMPORT = {
     "arguments": {"errors"},
@@ -34,7 +35,8 @@ MAY_IMPORT = {
     "charts": set(),
     "notebook": {"errors"},
     "pages": {"charts"},
-    "io": {"arrays", "cores", "errors", "kernels"},
+    "manual": {"errors", "version"},
+    "io": {"arrays", "cores", "errors", "kernels", "version"},  # errors name pages
     "text": {"arrays", "choices", "cores", "errors", "kernels", "io"},  # spilled arrays
     "privacy": {
         "arguments",
@@ -42,6 +44,7 @@ MAY_IMPORT = {
         "cores",
         "errors",
         "io",
+        "version",
     },  # a ledger appears whole or not at all
     "releases": LEAVES | {"privacy"},  # budgets and labels
     "lm": LEAVES | {"privacy", "releases"},

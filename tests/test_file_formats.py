@@ -34,7 +34,7 @@ NONSENSE = "nonsense"
 # What to do about a file of another format, or about one that is damaged.
 NEXT_STEP = re.compile(
     r"Use a newer one|anew with this version|again with|export it again|audit again"
-    r"|Get a copy|docs/ledger\.md|Make .* again|count again|make (it|them) with"
+    r"|Get a copy|bayesgram docs ledger|Make .* again|count again|make (it|them) with"
 )
 
 COMMANDS = (

@@ -2,6 +2,7 @@
 folder.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -41,9 +42,9 @@ def bayesgram(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         (source / name).write_bytes((ROOT / name).read_bytes())
-    run("cp", "-r", ROOT / "src", source)
+    run("cp", "-r", ROOT / "src", ROOT / "docs", source)
     run("find", source, "-name", "__pycache__", "-prune", "-exec", "rm", "-r", "{}", "+")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", source)
     assert len(list((folder / "dist").glob("*.tar.gz"))) == 1
@@ -103,6 +104,15 @@ def test_the_demo_the_report_and_the_page_work_from_a_wheel(bayesgram, tmp_path)
                 assert "Bayesgram" in page.read().decode()
         finally:
             server.terminate()
+
+
+def test_pages_are_shown_from_a_wheel(bayesgram, tmp_path):
+    shown = run(bayesgram, "docs", "ledger", cwd=tmp_path)
+    assert shown == (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8")
+    listed = json.loads(run(bayesgram, "docs", "--json", cwd=tmp_path))["pages"]
+    assert {page["topic"] for page in listed} == {
+        path.stem for path in (ROOT / "docs").rglob("*.md")
+    }
 
 
 LOCK_FILES = {

@@ -14,7 +14,9 @@ from bayesgram.cli.app import build_app
 TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
 HEAD = """# The command line
 
-This page is made from the code by `python tools/build_cli_docs.py`.
+At the end of this page you know every command and option, their defaults and their exit codes. The
+page is made from the code by `python tools/build_cli_docs.py`. If you are new, start with [your data
+in ten minutes](tutorial.md).
 
 Every command prints its result on standard output and everything else (progress, warnings, errors)
 on standard error. `--quiet` leaves progress and notes out, not warnings and errors.

@@ -30,11 +30,13 @@ FOLDERS = ("src", "tests", "docs", "benchmarks", "tools")
 FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 HEAD = """# Planted bugs
 
-Small privacy bugs, each a patch in `tests/mutants/`. `make mutants` plants them one by one in a
-copy of the sources and runs the tests that should see them; the first that failed is named
-here. None survives. [The promise](promise.md) and [the ledger](ledger.md) name each beside the
-line of the proof that it would break.
-This page is made by `python tools/mutants.py --page docs/planted-bugs.md`.
+At the end of this page you know which privacy bugs were planted in the sources to test the tests,
+and which test catches each. None survives.
+
+Each bug is a patch in `tests/mutants/`. `make mutants` plants them one by one in a copy of the
+sources and runs the tests that should notice. The table names the first test that failed. [The
+promise](promise.md) and [the ledger](ledger.md) name each bug beside the line of the proof that it
+would break. This page is made by `python tools/mutants.py --page docs/planted-bugs.md`.
 
 | name | what is wrong | killed by |
 |---|---|---|"""

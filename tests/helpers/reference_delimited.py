@@ -3,6 +3,7 @@
 import re
 
 from bayesgram.io.delimited import WRONG_COLUMNS
+from bayesgram.version import page_pointer
 
 JOINED = "so the rows of several people may have become one"
 OPEN = f"a quote that is never closed, {JOINED}"
@@ -18,7 +19,7 @@ def error_message(row, problem):
     place = f"row {row}" if row else "the header row"
     return (
         f"{place}: {problem}. The whole file is refused: write it anew with quotes as RFC 4180 has them,"
-        " or as Parquet or JSON lines (docs/files.md)."
+        f" or as Parquet or JSON lines ({page_pointer('files')})."
     )
 
 

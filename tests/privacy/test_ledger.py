@@ -16,6 +16,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
+from bayesgram.version import page_pointer
 from helpers.ledger_files import SMALL_SPEND, TENTH_SPEND
 
 
@@ -88,7 +89,8 @@ def test_a_refusal_says_what_a_pure_release_costs(ledger):
         "the budget of population 'app users' is ε = 1 at δ = 1e-06; ε = 0 of it is spent, and with this release it would be"
         " ε = 2.878. Left: about ε = 1 for a Gaussian release at δ = 1e-06, or 0.188 for a pure-ε one. Nothing was reserved."
         " A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε = 0.5 costs μ = 0.624, and the whole budget is"
-        " μ = 0.237. posterior and gaussian cost what their ε says; a ledger of δ = 0 adds up ε (docs/ledger.md)."
+        " μ = 0.237. posterior and gaussian cost what their ε says; a ledger of δ = 0 adds up ε"
+        f" ({page_pointer('ledger')})."
     )
     assert ledger.read().last_number == 0
 

@@ -100,7 +100,8 @@ def test_the_whole_budget_as_noise_is_too_much_for_a_discovery(ledger):
     """Where nothing may fail it fits to the last digit; a quarter of δ is 1.4% of σ."""
     whole = Allowance.of(1.0, 1e-6).mu_squared
     with pytest.raises(
-        BayesgramError, match=r"would be ε = 1\.015.*noise has δ = 7\.5e-07 \(docs/ledger\.md\)\.$"
+        BayesgramError,
+        match=r"would be ε = 1\.015.*noise has δ = 7\.5e-07 \(`bayesgram docs ledger` or \S+\)\.$",
     ):
         ledger.reserve(Spend(whole, failure=1e-9), {})
     assert ledger.reserve(Spend(whole), {}) == 1

@@ -184,7 +184,7 @@ OTHER_FORMAT = (
     r"app\.ledger: is a ledger of format {version}; this bayesgram reads 3\."
     r" What was charged to it still counts: go on with the version of bayesgram that made it, or make"
     r" a new ledger for the same people with `bayesgram ledger create`, whose budget is reduced by"
-    r" what this one has spent \(docs/ledger\.md\)\.$"
+    r" what this one has spent \(`bayesgram docs ledger` or \S+/ledger\.html\)\.$"
 )
 
 

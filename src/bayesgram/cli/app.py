@@ -15,7 +15,7 @@ from bayesgram.cli import console
 from bayesgram.cli.budget_notice import BudgetNotice
 from bayesgram.cli.options import as_command
 from bayesgram.errors import BayesgramError
-from bayesgram.version import VERSION
+from bayesgram.version import DOCS_ADDRESS, VERSION
 
 # Before NumPy is loaded: our matrices are small, so BLAS threads would only compete for the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -45,6 +45,7 @@ COMMANDS = {
     "clean": "clean.clean",
     "import": "language_model.import_arpa",
     "ledger": "ledger.ledger_app",
+    "docs": "docs.docs",
 }
 
 OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
@@ -80,6 +81,7 @@ def build_app(*names: str) -> typer.Typer:
     """
     app = typer.Typer(
         name="bayesgram",
+        epilog=f"Documentation: bayesgram docs, or {DOCS_ADDRESS}/index.html",
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,

@@ -17,7 +17,7 @@ def audit(
     counts: options.Counts,
     vocab: options.Vocab,
     mechanism: Annotated[
-        MechanismName, typer.Option(help="The mechanism to attack (docs/promise.md).")
+        MechanismName, typer.Option(help="The mechanism to attack (bayesgram docs promise).")
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,

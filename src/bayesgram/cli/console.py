@@ -110,6 +110,13 @@ def print_table(
     _rich_console().print(table, markup=False)
 
 
+def print_markdown(text: str) -> None:
+    """Print Markdown on standard output as a terminal shows it."""
+    from rich.markdown import Markdown
+
+    _rich_console().print(Markdown(text, hyperlinks=False))  # links name pages, not addresses
+
+
 def print_report(values: Mapping[str, Any], *, json: bool) -> None:
     """Print what a command did: as one JSON document, or as a line for each value."""
     if json:

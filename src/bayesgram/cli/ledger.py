@@ -30,7 +30,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.", show_d
 def _ledger() -> None:
     """Keep the budget of a named population: what may be spent, and everything that was.
 
-    See docs/ledger.md.
+    Read about it with: bayesgram docs ledger
 
     Example: bayesgram ledger create --population "app users" --epsilon 1 --delta 1e-6 app.ledger
     """

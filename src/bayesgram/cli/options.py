@@ -253,7 +253,7 @@ TokenizerName = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help=f"How text is cut (docs/text.md): {', '.join(NAMED_TOKENIZERS)} or"
+        help=f"How text is cut (bayesgram docs text): {', '.join(NAMED_TOKENIZERS)} or"
         f" {FILE_PREFIX}PATH, a tokenizer.json.",
         show_default="words",
     ),
@@ -286,7 +286,7 @@ LedgerFile = Annotated[
     Path | None,
     typer.Option(
         "--ledger",
-        help="Charge this ledger; refused if it would overspend (docs/ledger.md).",
+        help="Charge this ledger; refused if it would overspend (bayesgram docs ledger).",
         show_default=False,
     ),
 ]
@@ -319,7 +319,7 @@ Memory = Annotated[
         help="What is being counted may take this much; the rest is spilled to disk. From 100MB."
     ),
 ]
-Engine = Annotated[EngineName, typer.Option(help="Where the work is done (docs/spark.md).")]
+Engine = Annotated[EngineName, typer.Option(help="Where the work is done (bayesgram docs spark).")]
 Master = Annotated[
     str | None,
     typer.Option(help="Spark's master URL.", show_default="Spark's own setting, or this machine"),

@@ -36,7 +36,7 @@ def release(
     vocab: options.Vocab,
     output: options.Output,
     mechanism: Annotated[
-        MechanismName, typer.Option(help="How the distribution is made (docs/promise.md).")
+        MechanismName, typer.Option(help="How the distribution is made (bayesgram docs promise).")
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
@@ -46,8 +46,8 @@ def release(
     previous: Annotated[
         Path | None,
         typer.Option(
-            help="A release that this one follows: its prior, at no cost (docs/howto, publish"
-            " every week).",
+            help="A release that this one follows: its prior, at no cost (bayesgram docs"
+            " publish-every-week).",
             show_default=False,
         ),
     ] = None,

@@ -37,6 +37,7 @@ from bayesgram.io.inputs import Source, check_first_bytes
 from bayesgram.io.records import Chunk, Columns
 from bayesgram.io.streams import BYTE_ORDER_MARK, ByteStream, open_stream
 from bayesgram.kernels import inlined, kernel, read_uint64
+from bayesgram.version import page_pointer
 
 WRONG_COLUMNS = "the wrong number of columns"
 
@@ -133,7 +134,7 @@ class _UnparsedData:
         return BayesgramError(
             f"{self.source.name}: {place}: {_PROBLEMS[problem]}. The whole file is refused: write"
             " it anew with quotes as RFC 4180 has them, or as Parquet or JSON lines"
-            " (docs/files.md)."
+            f" ({page_pointer('files')})."
         )
 
 

@@ -48,6 +48,7 @@ from bayesgram.privacy.ledger_io import (
 )
 from bayesgram.privacy.noise import check_opendp
 from bayesgram.privacy.unit import is_same_unit
+from bayesgram.version import page_pointer
 
 MAX_NAME_LENGTH = 200  # characters of the name of a population
 MAX_DESCRIPTION_LENGTH = 10_000  # characters of the JSON text of a description
@@ -344,7 +345,8 @@ def _explain_failure_share(contents: LedgerContents, spend: Spend) -> str:
         return ""
     return (
         " As its first entry is a discovery, a quarter of δ is set aside for failures, and noise"
-        f" has δ = {(1 - FAILURE_SHARE) * budget.delta:g} (docs/ledger.md)."
+        f" has δ = {(1 - FAILURE_SHARE) * budget.delta:g}"
+        f" ({page_pointer('ledger')})."
     )
 
 
@@ -358,7 +360,7 @@ def _explain_pure_cost(contents: LedgerContents, spend: Spend) -> str:
         " A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε ="
         f" {spend.pure_epsilon:g} costs μ = {mu:.3g}, and the whole budget is μ = {budget_mu:.3g}."
         " posterior and gaussian cost what their ε says; a ledger of δ = 0 adds up ε"
-        " (docs/ledger.md)."
+        f" ({page_pointer('ledger')})."
     )
 
 

@@ -39,6 +39,7 @@ from bayesgram.privacy.accounting import (
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.unit import DEFAULT_UNIT, promise
+from bayesgram.version import page_pointer
 
 FORMAT = 3
 APPLICATION_ID = 0x42474C44  # "BGLD", bytes 68 to 71 of the file
@@ -523,7 +524,7 @@ def damaged_error(path: Path, finding: str) -> BayesgramError:
     """Return the error for a ledger that is not what was written."""
     return BayesgramError(
         f"{path}: this ledger was edited or damaged and is refused ({finding}). Nothing can be"
-        " charged to it; docs/ledger.md says what to do."
+        f" charged to it. What to do: {page_pointer('ledger')}."
     )
 
 
@@ -532,7 +533,7 @@ def _other_format_error(path: Path, version: int) -> UsageError:
         f"{path}: is a ledger of format {version}; this bayesgram reads {FORMAT}. What was charged"
         " to it still counts: go on with the version of bayesgram that made it, or make a new"
         " ledger for the same people with `bayesgram ledger create`, whose budget is reduced by"
-        " what this one has spent (docs/ledger.md)."
+        f" what this one has spent ({page_pointer('ledger')})."
     )
 
 

@@ -47,7 +47,7 @@ from bayesgram.releases.quality import (
     has_valid_quality,
     summary_sentences,
 )
-from bayesgram.version import VERSION
+from bayesgram.version import VERSION, page_pointer
 
 MAX_USERS = 10**11  # of `expected_users`: nobody has more, so a larger bound is a typing error
 MAX_LIST_LENGTH = 10  # of settings and details that a person is shown; card.json has all
@@ -67,7 +67,8 @@ DRIFT_DETAIL = "drift"  # how far people have moved since the last release, by o
 # Sentences.
 NOBODY = "nobody for certain"
 SEQUENTIAL = (
-    "with other releases about the same people, ε and δ add up, or less: see docs/ledger.md"
+    "with other releases about the same people, ε and δ add up, or less: see"
+    f" {page_pointer('ledger')}"
 )
 SEEDED = "seeded: not for publication"
 ONE_ID = "one person has one user id (k ids cost k times the ε, and at least k times the δ)"

@@ -29,6 +29,7 @@ from bayesgram.releases.card_sections import (
     format_rounded_up,
 )
 from bayesgram.releases.provenance import DISCOVERY_MECHANISM, unproved_sentence
+from bayesgram.version import page_pointer
 
 # --- What ε and δ mean ---
 
@@ -59,7 +60,7 @@ SHARED_STRINGS = (
 EMPIRICAL = (
     "Nothing for certain. ε = {epsilon} is the claim of the paper that this mechanism comes from."
     " Its noise is set from this very dataset, so the noise itself tells who is there:"
-    " docs/errata.md, E1."
+    f" {page_pointer('errata')}, E1."
 )
 
 
