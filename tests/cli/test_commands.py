@@ -175,7 +175,15 @@ def test_release_with_tuning(work):
 def test_tune(work):
     told = json.loads(
         check_output(
-            "tune", "counts", "--vocab", "vocab.parquet", "--epsilon", 0.5, "--json", cwd=work
+            "paper",
+            "tune",
+            "counts",
+            "--vocab",
+            "vocab.parquet",
+            "--epsilon",
+            0.5,
+            "--json",
+            cwd=work,
         )
     )
     assert told["guarantee"] == "EMPIRICAL"
@@ -184,7 +192,9 @@ def test_tune(work):
 
 def test_sensitivity(work):
     told = json.loads(
-        check_output("sensitivity", "counts", "--vocab", "vocab.parquet", "--json", cwd=work)
+        check_output(
+            "paper", "sensitivity", "counts", "--vocab", "vocab.parquet", "--json", cwd=work
+        )
     )
     assert 0 < told["exact"] <= told["bound"]
     assert "not for publication" in told["warning"]
@@ -308,7 +318,7 @@ def test_python_m_bayesgram_is_the_same():
         (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--max-total", 0, "--mechanism", "laplace", "-o", "x"), 2, "--max-total 0: W, the most occurrences from a user, is a whole number from 1 to 1,000,000."),
         (("vocab", "public.txt", "-o", "public.txt", "--force"), 2, "public.txt: would replace the input public.txt; choose another --output."),
         (("count", "messages", "--vocab", "vocab.parquet", "--user-column", "author", "--text-column", "body", "-o", "messages", "--force"), 2, "messages: would replace the input messages; choose another --output."),
-        (("tune", "counts", "--vocab", "vocab.parquet"), 2, "Missing option '--epsilon'"),
+        (("paper", "tune", "counts", "--vocab", "vocab.parquet"), 2, "Missing option '--epsilon'"),
         (("evaluate", "messages", "--against", "counts"), 2, "messages: not a release folder (no card.json); make one with `bayesgram release`."),
         (("demo", "--users", 0, "-o", "x"), 2, "--users 0"),
         (("nonsense",), 2, "No such command 'nonsense'"),

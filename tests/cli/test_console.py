@@ -174,7 +174,7 @@ def test_steps_are_one_bar(capsys):
         ("import", "none.arpa"),
         ("interpolate", "none.arpa", "none-2.arpa", "--weights", "1,1"),
         ("report", "none"),
-        ("reproduce", "all", "--counts", "none", "--vocab", "none.parquet"),
+        ("paper", "reproduce", "all", "--counts", "none", "--vocab", "none.parquet"),
         ("audit", "none", "--vocab", "none.parquet", "--epsilon", 1),
         ("demo",),
         ("generate",),

@@ -58,7 +58,7 @@ DECIMAL = "is no number; a decimal is written with a point:"
     [
         ((*RELEASE, "--epsilon", "0,5"), f"'--epsilon': '0,5' {DECIMAL} 0.5."),
         (
-            ("tune", "counts", "--vocab", "v", "--epsilon", "0,3"),
+            ("paper", "tune", "counts", "--vocab", "v", "--epsilon", "0,3"),
             f"'--epsilon': '0,3' {DECIMAL} 0.3.",
         ),
         ((*PLAN, "--users", "1e5", "--kl", "-0,05"), f"'--kl': '-0,05' {DECIMAL} -0.05."),

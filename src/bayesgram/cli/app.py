@@ -13,39 +13,46 @@ import typer
 
 from bayesgram.cli import console
 from bayesgram.cli.budget_notice import BudgetNotice
-from bayesgram.cli.options import as_command
+from bayesgram.cli.options import TYPER_SETTINGS, as_command, unwrap_help
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
 
 # Before NumPy is loaded: our matrices are small, so BLAS threads would only compete for the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# The module and function of each command, in the order in which --help lists them.
-COMMANDS = {
-    "demo": "demo.demo",
-    "generate": "demo.generate",
-    "vocab": "vocab_count.vocab",
-    "discover": "discover.discover",
-    "review": "discover.review",
-    "count": "vocab_count.count",
-    "plan": "plan.plan",
-    "release": "release.release",
-    "infer": "release.infer",
-    "tune": "paper.tune",
-    "sensitivity": "paper.sensitivity",
-    "compare": "compare.compare",
-    "evaluate": "evaluate.evaluate",
-    "export": "language_model.export",
-    "predict": "language_model.predict",
-    "interpolate": "language_model.interpolate",
-    "report": "report.report",
-    "serve": "serve.serve",
-    "reproduce": "paper.reproduce",
-    "audit": "audit.audit",
-    "clean": "clean.clean",
-    "import": "language_model.import_arpa",
-    "ledger": "ledger.ledger_app",
+# The module and function of each command, in the groups and the order in which --help lists them.
+COMMAND_GROUPS = {
+    "Everyday": {
+        "demo": "demo.demo",
+        "generate": "demo.generate",
+        "vocab": "vocab_count.vocab",
+        "count": "vocab_count.count",
+        "release": "release.release",
+        "discover": "discover.discover",
+        "review": "discover.review",
+        "compare": "compare.compare",
+        "evaluate": "evaluate.evaluate",
+        "report": "report.report",
+        "serve": "serve.serve",
+        "clean": "clean.clean",
+    },
+    "Language model": {
+        "export": "language_model.export",
+        "predict": "language_model.predict",
+        "interpolate": "language_model.interpolate",
+        "import": "language_model.import_arpa",
+    },
+    "Planning and budget": {
+        "plan": "plan.plan",
+        "ledger": "ledger.ledger_app",
+    },
+    "Research": {
+        "infer": "release.infer",
+        "audit": "audit.audit",
+        "paper": "paper.paper_app",
+    },
 }
+COMMANDS = {name: path for group in COMMAND_GROUPS.values() for name, path in group.items()}
 
 OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
 
@@ -64,9 +71,13 @@ def _root(
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Publish n-grams of people's text under user-level differential privacy.
+    """Publish n-gram statistics and language models of people's text, with a privacy guarantee.
 
-    Public text is the prior.
+    The guarantee is user-level differential privacy: whether any one person's text is in the data
+    changes the results very little. Bayesgram starts from public text and corrects it by what your
+    users write.
+
+    A first run: `bayesgram demo`. Your own data: `bayesgram vocab`, then `count` and `release`.
 
     Example: bayesgram demo
     """
@@ -78,21 +89,18 @@ def build_app(*names: str) -> typer.Typer:
 
     All of them take a tenth of a second more.
     """
-    app = typer.Typer(
-        name="bayesgram",
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback()(_root)
-    for name in names or COMMANDS:
-        module_name, _, attribute = COMMANDS[name].partition(".")
-        command = getattr(import_module(f"bayesgram.cli.{module_name}"), attribute)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(as_command(command))
+    app = typer.Typer(name="bayesgram", **TYPER_SETTINGS)
+    app.callback()(unwrap_help(_root))
+    for group, commands in COMMAND_GROUPS.items():
+        for name in commands:
+            if names and name not in names:
+                continue
+            module_name, _, attribute = COMMANDS[name].partition(".")
+            command = getattr(import_module(f"bayesgram.cli.{module_name}"), attribute)
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name, rich_help_panel=group)
+            else:
+                app.command(name, rich_help_panel=group)(as_command(command))
     return app
 
 

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, options
-from bayesgram.cli.options import as_command, parse_float, parse_int
+from bayesgram.cli.options import (
+    TYPER_SETTINGS,
+    as_command,
+    parse_float,
+    parse_int,
+    unwrap_help,
+)
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.privacy.ledger_io import LedgerContents, Reservation
 
-ledger_app = typer.Typer(
-    name="ledger",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+ledger_app = typer.Typer(name="ledger", add_completion=False, **TYPER_SETTINGS)
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.", show_default=False)]
 
 
 @ledger_app.callback()
+@unwrap_help
 def _ledger() -> None:
     """Keep the budget of a named population: what may be spent, and everything that was.
 

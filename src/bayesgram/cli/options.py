@@ -398,6 +398,32 @@ def load_tokenizer(name: str | None, *, keep_case: bool | None = None) -> "Token
 
 # --- From functions to commands ---
 
+# Of the program and of its groups of commands.
+TYPER_SETTINGS: dict[str, Any] = {
+    "no_args_is_help": True,
+    "rich_markup_mode": "rich",
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
+
+def unwrap_help(function: Callable[..., None]) -> Callable[..., None]:
+    """Put each paragraph of a docstring on one line, so that --help wraps it to the terminal.
+
+    Typer keeps line breaks within paragraphs, and would break its own lines again there.
+    """
+    function.__doc__ = unwrap(inspect.getdoc(function) or "")
+    return function
+
+
+def unwrap(text: str) -> str:
+    """Return text with each paragraph on one line.
+
+    >>> unwrap("One sentence\\nover two lines.\\n\\nAnother\\nparagraph.")
+    'One sentence over two lines.\\n\\nAnother paragraph.'
+    """
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
 
 def as_command(function: Callable[..., None]) -> Callable[..., None]:
     """Return a function as Typer takes it: each field of a dataclass an option, and --quiet last.
@@ -423,7 +449,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     command.__annotations__ = {
         parameter.name: hints.get(parameter.name, parameter.annotation) for parameter in parameters
     }
-    return command
+    return unwrap_help(command)
 
 
 def _spread(signature: inspect.Signature, groups: dict[str, Any]) -> Iterator[inspect.Parameter]:

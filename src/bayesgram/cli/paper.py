@@ -1,4 +1,4 @@
-"""bayesgram tune, sensitivity and reproduce: the paper's mechanism, its figures and its table."""
+"""bayesgram paper: tune and study the 2021 paper's mechanism; make its figures and table again."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,16 +8,39 @@ import typer
 
 from bayesgram.choices import EngineName
 from bayesgram.cli import console, engines, mechanism_options, options
-from bayesgram.cli.options import parse_float, parse_int
+from bayesgram.cli.options import (
+    TYPER_SETTINGS,
+    as_command,
+    parse_float,
+    parse_int,
+    unwrap_help,
+)
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.paper.harness import ExperimentData
     from bayesgram.paper.results_page import ExperimentResult
 
+paper_app = typer.Typer(name="paper", add_completion=False, **TYPER_SETTINGS)
+
+
+@paper_app.callback()
+@unwrap_help
+def _paper() -> None:
+    """Tune and study the mechanism of the 2021 paper, and make its figures and table again.
+
+    Its ε is EMPIRICAL, not a guarantee. For a release that you publish, use `bayesgram release`
+    with its default mechanism.
+
+    Example: bayesgram paper reproduce figure-1 --quick -o figures
+    """
+
+
 # --- tune ---
 
 
+@paper_app.command()
+@as_command
 def tune(
     counts: options.Counts,
     vocab: options.Vocab,
@@ -38,7 +61,7 @@ def tune(
     The choice is EMPIRICAL, as the paper's mechanism is. `release --tune` does this and releases,
     in one ε.
 
-    Example: bayesgram tune counts --vocab vocab.parquet --epsilon 0.1
+    Example: bayesgram paper tune counts --vocab vocab.parquet --epsilon 0.1
     """
     from bayesgram.mechanisms.base import Randomness
     from bayesgram.paper import algorithm_2
@@ -75,6 +98,8 @@ def tune(
 # --- sensitivity ---
 
 
+@paper_app.command()
+@as_command
 def sensitivity(
     counts: options.Counts,
     vocab: options.Vocab,
@@ -91,7 +116,7 @@ def sensitivity(
 
     Both are read from private data without noise: for its keeper only.
 
-    Example: bayesgram sensitivity counts --vocab vocab.parquet --slope 0.001 --expected-users
+    Example: bayesgram paper sensitivity counts --vocab vocab.parquet --slope 0.001 --expected-users
     100000
     """
     from time import perf_counter
@@ -140,6 +165,8 @@ class ExperimentName(StrEnum):
     ALL = "all"
 
 
+@paper_app.command()
+@as_command
 def reproduce(
     names: Annotated[
         list[ExperimentName],
@@ -195,7 +222,7 @@ def reproduce(
     Private: not for publication. At the paper's scale `all` takes about half an hour and 10 GB on
     two cores.
 
-    Example: bayesgram reproduce figure-1 table-1 --quick -o figures
+    Example: bayesgram paper reproduce figure-1 table-1 --quick -o figures
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.paper import results_page
