@@ -52,7 +52,7 @@ def test_what_was_written_before_the_end_is_named(work):
         (
             "raise MemoryError",
             1,
-            "error: out of memory: use a smaller vocabulary or a larger machine. T",
+            "or a machine with more memory. T",
         ),
         ("raise bayesgram.errors.UsageError('x: wrong.')", 1, "error: x: wrong. T"),
         ("raise OSError(5, 'Input/output error', 'x')", 1, "error: x: Input/output error. T"),

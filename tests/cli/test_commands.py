@@ -297,7 +297,6 @@ def test_python_m_bayesgram_is_the_same():
         (("vocab", "public.txt", "--order", 9, "-o", "x.parquet"), 2, "--order 9: an n-gram has 1 to 6 tokens."),
         (("vocab", "public.txt", "--size", 0, "-o", "x.parquet"), 2, "--size 0: a vocabulary has 1 to 100,000,000 n-grams."),
         (("vocab", "public.txt", "-o", "vocab.parquet"), 2, "vocab.parquet: exists already; choose another --output, or replace it with --force."),
-        (("vocab", "public.txt", "-o", "no/such/x.parquet"), 2, "does not exist; make it first."),
         (("vocab", "messages/a.parquet", "-o", "x.parquet"), 2, "no column 'text'; the columns are 'author', 'body'. Name the right one with --text-column."),
         (("count", "messages", "--vocab", "vocab.parquet", "--text-column", "body", "-o", "x"), 2, "no column 'user'; the columns are 'author', 'body'. Name the right one with --user-column."),
         (("count", "public.txt", "--vocab", "vocab.parquet", "-o", "x"), 2, "plain text has no user column"),

@@ -154,7 +154,7 @@ def test_wrong_use(work, tmp_path, capsys):
         (("out-2", "x=out-2", *text), "x=out-2: is given twice; give each once."),
         (("my model=out-2", *text), "'my model' is no name of a model"),
         (("out-2", *text, "--plot", tmp_path / "x.pdf"), "x.pdf: a picture is a .svg or a .png; give a name that ends so."),
-        (("out-2", *text, "--plot", work / "no" / "x.svg"), "does not exist; make it first."),
+        (("out-2", *text, "--plot", work / "posts.txt" / "x.svg"), "posts.txt is a file, and no folder can be in it; choose another --plot."),
         (("out-2", "--against", "counts", *plot), "--plot shows how models do on text; give --text too, or leave --plot out."),
         (("public", *text, *plot), "--plot: none of these models says an ε; give a release, or a model folder made of one."),
     ):  # fmt: skip

@@ -1,5 +1,6 @@
 """The list of commands, and the one place where errors become messages and exit codes."""
 
+import errno
 import os
 import signal
 import sys
@@ -54,7 +55,7 @@ COMMAND_GROUPS = {
 }
 COMMANDS = {name: path for group in COMMAND_GROUPS.values() for name, path in group.items()}
 
-OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
+MEMORY_COMMANDS = ("vocab", "count", "discover")  # those with --memory
 
 # --- Commands ---
 
@@ -126,14 +127,12 @@ def main() -> NoReturn:
         _run()
     except BayesgramError as error:
         _fail(error.render(console.format_argument), error.exit_code)
-    except MemoryError:
-        _fail(OUT_OF_MEMORY, 1)
+    except MemoryError:  # Arrow's ArrowMemoryError is one
+        _fail(_out_of_memory_message(), 1)
     except BrokenPipeError:
         os._exit(128 + signal.SIGPIPE)  # whoever reads the output has closed it
     except OSError as error:
-        place = error.filename or "a file, or standard output"
-        reason = os.strerror(error.errno) if error.errno else "can not be read or written"
-        _fail(f"{place}: {reason}.", 1)
+        _fail(_system_message(error), 1)
     except Exception as error:
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
@@ -156,11 +155,32 @@ def _run() -> None:
         sys.exit(exit_code)
 
 
+def _system_message(error: OSError) -> str:
+    """Return the message for an error of the system."""
+    if error.errno == errno.ENOMEM:
+        return _out_of_memory_message()
+    place = error.filename or "a file, or standard output"
+    reason = os.strerror(error.errno) if error.errno else "can not be read or written"
+    return f"{place}: {reason}."
+
+
+def _out_of_memory_message() -> str:
+    """Return what to do where the command takes more memory than there is."""
+    if sys.argv[1:2] and sys.argv[1] in MEMORY_COMMANDS:
+        advice = "Give the command less with --memory (such as --memory 200MB), or use"
+    else:
+        advice = "Use"
+    return (
+        f"out of memory. {advice} a smaller vocabulary (`bayesgram vocab --size`) or a machine with"
+        " more memory."
+    )
+
+
 def _unexpected_message(error: Exception) -> str:
     """Return the message for an error that no command expects."""
     # Python's compile(), which the templates of pages call, reports so that there is no memory.
     if isinstance(error, SystemError) and "without setting an exception" in str(error):
-        return OUT_OF_MEMORY
+        return _out_of_memory_message()
     return (
         f"unexpected {type(error).__name__} inside bayesgram {VERSION}. Please report it;"
         " BAYESGRAM_DEBUG=1 shows where (that output may quote private data)."

@@ -46,7 +46,8 @@ def set_quiet(quiet: bool) -> None:
 def _rich_console(*, on_stderr: bool = False) -> "Console":
     from rich.console import Console
 
-    return Console(highlight=False, stderr=on_stderr)
+    # Text is shown as it is: ":bug:" and "[red]" may be n-grams, or part of a path.
+    return Console(highlight=False, markup=False, emoji=False, stderr=on_stderr)
 
 
 # --- Results, on standard output ---
@@ -107,7 +108,7 @@ def print_table(
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    _rich_console().print(table, markup=False)
+    _rich_console().print(table)
 
 
 def print_report(values: Mapping[str, Any], *, json: bool) -> None:
@@ -151,7 +152,7 @@ def print_note(text: str, *, urgent: bool = False) -> None:
         urgent: Print it with --quiet as well, whatever it begins with.
     """
     if urgent or not _State.is_quiet or text.startswith(ALWAYS_SHOWN):
-        _rich_console(on_stderr=True).print(text, markup=False)
+        _rich_console(on_stderr=True).print(text)
 
 
 def warn_unless_proved(output: Path, ingredients: "Iterable[Ingredient]") -> None:
@@ -325,7 +326,7 @@ def _progress_bar(*columns: str) -> "Progress":
 
     column_types: dict[str, Callable[[], progress.ProgressColumn]] = {
         "spinner": progress.SpinnerColumn,
-        "label": partial(progress.TextColumn, "{task.description}"),
+        "label": partial(progress.TextColumn, "{task.description}", markup=False),
         "bar": progress.BarColumn,
         "bytes": progress.DownloadColumn,
         "steps": progress.MofNCompleteColumn,

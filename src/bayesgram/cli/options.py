@@ -40,6 +40,8 @@ _GROUPS_OF_THREE = re.compile(
     r"[+-]?[1-9][0-9]{0,2}(?:([,.' \u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*"
 )
 _WITH_EXPONENT = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?[eE]\+?([0-9]{1,2})")
+_WITH_UNIT = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,6})?)([kKmM])")  # 20k, 1.5M
+_EXPONENT_OF_UNIT = {"k": "e3", "m": "e6"}
 
 
 class NotANumberError(typer.BadParameter):
@@ -47,25 +49,29 @@ class NotANumberError(typer.BadParameter):
 
 
 def parse_int(text: str, *, minimum: int | None = None, plural: str | None = None) -> int:
-    """Parse a whole number; 1e6 is one.
+    """Parse a whole number; 1e6, 20k and 1.5M are some.
 
     Args:
         text: What was typed.
         minimum: The smallest value that the option takes, if it has one.
         plural: The option that takes several values, to be named if `text` has a comma.
 
-    >>> parse_int("1e6"), parse_int("1_000")
-    (1000000, 1000)
+    >>> parse_int("1e6"), parse_int("1_000"), parse_int("1.5M")
+    (1000000, 1000, 1500000)
     """
     try:
         number = int(text)
     except ValueError:
-        match = _WITH_EXPONENT.fullmatch(text.strip())
-        if not match or int(match[1]) > MAX_EXPONENT or Decimal(text) != int(Decimal(text)):
+        number_with_exponent = text.strip()
+        if unit := _WITH_UNIT.fullmatch(number_with_exponent):
+            number_with_exponent = unit[1] + _EXPONENT_OF_UNIT[unit[2].lower()]
+        match = _WITH_EXPONENT.fullmatch(number_with_exponent)
+        value = Decimal(number_with_exponent) if match else Decimal("0.5")
+        if not match or int(match[1]) > MAX_EXPONENT or value != int(value):
             raise NotANumberError(
                 f"{text!r} is no whole number; {_advice(text, int)}.{_point_to(plural, text)}"
             ) from None
-        number = int(Decimal(text))
+        number = int(value)
     if minimum is not None and number < minimum:
         raise typer.BadParameter(f"{text} is out of range; give a number from {minimum:,}.")
     return number
@@ -417,10 +423,10 @@ def unwrap_help(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def unwrap(text: str) -> str:
-    """Return text with each paragraph on one line.
+    r"""Return text with each paragraph on one line.
 
-    >>> unwrap("One sentence\\nover two lines.\\n\\nAnother\\nparagraph.")
-    'One sentence over two lines.\\n\\nAnother paragraph.'
+    >>> unwrap("One sentence\nover two lines.\n\nAnother\nparagraph.")
+    'One sentence over two lines.\n\nAnother paragraph.'
     """
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 

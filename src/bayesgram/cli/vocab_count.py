@@ -83,9 +83,15 @@ class ModelRequest:
         """Return the most n-grams, or the most bytes, as an argument of `PublicModel`."""
         if self.size is None:
             return {}
-        if self.size.isdecimal():
-            return {"size": int(self.size)}
-        return {"max_size": options.parse_file_size("--model-size", self.size)}
+        if self.size.strip().upper().endswith("B"):
+            return {"max_size": options.parse_file_size("--model-size", self.size)}
+        try:
+            return {"size": parse_int(self.size)}
+        except options.NotANumberError:
+            raise UsageError(
+                f"--model-size {self.size!r}: give a number of n-grams, such as 500k, or a size,"
+                " such as 10MB."
+            ) from None
 
 
 def vocab(  # noqa: PLR0915 - one step after another
@@ -353,7 +359,7 @@ def _parse_sizes(size: str | None, orders: Sequence[int]) -> int | list[int]:
     """Return one size, or one for each order; refuse 1,000 for a thousand."""
     if size is None:
         return DEFAULT_SIZE
-    sizes = parse_list("--size", size, parse_int, "50000,300000")
+    sizes = parse_list("--size", size, parse_int, "50k,300k")
     digits = options.remove_separators(size)
     if digits and len(sizes) != len(set(orders)):
         raise UsageError(

@@ -217,6 +217,12 @@ def _explain_errors(source: Source, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 
 def _reading_error(source: Source, error: Exception) -> BayesgramError:
     match error:
+        case MemoryError():
+            return BayesgramError(
+                f"{source.name}: out of memory while reading it. Give the command less with ",
+                Argument("memory", "200MB"),
+                ", or use a machine with more memory. (A damaged file can ask for too much, too.)",
+            )
         case FileNotFoundError():
             return BayesgramError(
                 f"{source.name}: no longer there. Check that nothing moves the file meanwhile."
