@@ -158,3 +158,29 @@ def test_coverage_is_of_all_segments_together(work):
     told = json.loads(check_output(*count("by.csv", *chosen, output="by"), cwd=work))
     assert told["coverage"] == {"2": 0.5}
     assert told["users_without_ngrams"] == 100  # at most: below 100 is rounded to 100
+
+
+def test_files_with_semicolons_in_latin_1(work):
+    data = f"user;text\nann;the red fish\nbo;caf\xe9 {SECRET}\nche;\n"
+    (work / "western.csv").write_bytes(data.encode("latin-1"))
+    said = fail(*count("western.csv", output="west"), cwd=work, code=2)
+    assert said.endswith("and the file is read with commas. Say so with --delimiter ';'.")
+    semicolons = ("--delimiter", ";")
+    said = fail(*count("western.csv", *semicolons, output="west"), cwd=work, code=1)
+    assert (
+        "row 2: the text is not valid UTF-8; it looks like Latin-1. Say so with --encoding" in said
+    )
+    arguments = (*semicolons, "--encoding", "latin-1", "--json")
+    told = json.loads(check_output(*count("western.csv", *arguments, output="west"), cwd=work))
+    assert (told["any_ngram_found"], told["rows_without_text"]) == (True, 100)
+    vocabulary = ("vocab", "western.csv", "--order", 1, "-o", "western.parquet")
+    told = json.loads(check_output(*vocabulary, *arguments, cwd=work))
+    assert told["ngrams"] == 5
+    assert "café" in pq.read_table(work / "western.parquet")["ngram"].to_pylist()
+
+
+def test_a_delimiter_that_is_none_is_wrong_use(work):
+    said = fail(*count("data/a.csv", "--delimiter", ";;", output="x"), cwd=work, code=2)
+    assert "--delimiter ';;': give one character such as ';'" in said
+    said = fail(*count("data/a.csv", "--encoding", "utf-16", output="x"), cwd=work, code=2)
+    assert "--encoding 'utf-16': give utf-8, latin-1, cp1252" in said

@@ -105,6 +105,7 @@ def discover(  # noqa: PLR0915 - one step after another
     seed: options.Seed = None,
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
     engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
@@ -158,6 +159,7 @@ def discover(  # noqa: PLR0915 - one step after another
         "user_column": user_column,
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
+        **dialect.arguments,
     }
     if dry_run:
         read_records([*map(Path, private)], **columns)  # are there files, with these columns?

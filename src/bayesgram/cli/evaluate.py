@@ -82,6 +82,7 @@ def evaluate(
     ] = None,
     tokenizer: options.TokenizerName = None,
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
     json: options.Json = False,
@@ -131,13 +132,17 @@ def evaluate(
         divergences = _divergences(loaded, counts, vocabulary)
         document["releases"] = divergences
     stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
+    columns: dict[str, Any] = {
+        "text_column": text_column,
+        "skip_bad_rows": skip_bad_rows,
+        **dialect.arguments,
+    }
     private_ngrams = _count_private_text(
         loaded,
         private_text or [],
         vocabulary,
         tokenizer=stated_tokenizer,
-        text_column=text_column,
-        skip_bad_rows=skip_bad_rows,
+        **columns,
     )
     qualities = _evaluate_releases(
         loaded, counts=counts, private_ngrams=private_ngrams, vocabulary=vocabulary
@@ -146,7 +151,7 @@ def evaluate(
         document["quality"] = [quality.to_json() for quality in qualities]
     evaluation = None
     if text:
-        rows = _read_texts(text, text_column=text_column, skip_bad_rows=skip_bad_rows)
+        rows = _read_texts(text, **columns)
         evaluation = TextEvaluation(rows)
         evaluation.evaluate_models(_baselines(loaded, counts, vocabulary))
         evaluation.evaluate_files(names, stated_tokenizer)
@@ -308,8 +313,7 @@ def _count_private_text(
     vocabulary: "Vocabulary | None",
     *,
     tokenizer: "Tokenizer | None",
-    text_column: str,
-    skip_bad_rows: bool,
+    **columns: Any,  # noqa: ANN401 - those of read_records
 ) -> "PrivateNgramsOf | None":
     """Return what people wrote for each release; None if no text is given.
 
@@ -320,8 +324,7 @@ def _count_private_text(
         paths: The private text.
         vocabulary: That of the releases, if it is given.
         tokenizer: The one that was given; it may have the tokenizer.json of a release.
-        text_column: The column that holds the text.
-        skip_bad_rows: Whether rows that are not text are left out.
+        **columns: What `read_records` needs to know of the text.
     """
     from bayesgram.audit.ngram_evaluation import PrivateNgrams
     from bayesgram.text.tokenizer import Tokenizer
@@ -330,9 +333,7 @@ def _count_private_text(
         return None
     _check_private_text(releases, vocabulary)
     with console.reading("Reading private text", then="Counting n-grams") as bar:
-        reader = bar.records(
-            list(paths), text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
-        )
+        reader = bar.records(list(paths), user_column=None, **columns)
         batches = [batch.text for batch in reader]
     by_vocabulary: dict[tuple[str, str], PrivateNgrams] = {}
     by_path = {}
@@ -446,15 +447,14 @@ def _format_share(share: float | None) -> str:
 
 
 def _read_texts(
-    arguments: Sequence[str], *, text_column: str, skip_bad_rows: bool
+    arguments: Sequence[str],
+    **columns: Any,  # noqa: ANN401 - those of read_records
 ) -> "dict[str, Rows]":
     """Read the rows of each text, by its name; the name is "" where none is given."""
     named_paths = named_inputs.paths_by_name(arguments, "text")
     with console.reading("Reading text", then="Scoring text") as bar:
         readers = {
-            name: bar.records(
-                paths, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
-            )
+            name: bar.records(paths, user_column=None, **columns)
             for name, paths in named_paths.items()
         }
         return {name: [batch.text for batch in reader] for name, reader in readers.items()}

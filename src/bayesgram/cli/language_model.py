@@ -77,6 +77,7 @@ def export(
         ),
     ] = None,
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     prune: Annotated[
         int | None,
         typer.Option(
@@ -133,7 +134,10 @@ def export(
         _export_bias(release, vocab, output, format_, source, prune, force=force, json=json)
         return
     max_bytes = options.parse_file_size("--max-size", max_size) if max_size else None
-    read_casing = partial(_read_casing, source=case_from, text_column=text_column)
+
+    def read_casing(tokenizer: str) -> dict[str, str]:
+        return _read_casing(tokenizer, case_from, text_column=text_column, **dialect.arguments)
+
     if is_public_model(release):
         if public is not None or prune is not None or max_bytes is not None:
             _check_public_format(format_)
@@ -316,7 +320,11 @@ def _build_to_fit(
     return model if bits is None else model.quantise(bits)
 
 
-def _read_casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:
+def _read_casing(
+    tokenizer: str,
+    source: str | None,
+    **columns: Any,  # noqa: ANN401 - those of read_records
+) -> dict[str, str]:
     """Return how public text, if some is given, writes words that are not in lower case."""
     from bayesgram.lm.language_model import CaseCounter
     from bayesgram.text.tokenizer import Tokenizer
@@ -325,9 +333,7 @@ def _read_casing(tokenizer: str, source: str | None, text_column: str) -> dict[s
         return {}
     counter = CaseCounter(Tokenizer.from_name(tokenizer))
     with console.reading("Reading text", then="Casing words") as bar:
-        records = bar.records(
-            [source], text_column=text_column, user_column=None, skip_bad_rows=False
-        )
+        records = bar.records([source], user_column=None, **columns)
         for batch in records:
             counter.add(batch.text)
     return counter.casing()
@@ -508,6 +514,7 @@ def interpolate(
     ] = None,
     tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
     json: options.Json = False,
@@ -541,7 +548,11 @@ def interpolate(
         opened = _open_models(models, tokenizer_options.tokenizer_if_given)
     if tune is not None:
         mixture_weights = _tune_weights(
-            opened, tune, text_column=text_column, skip_bad_rows=skip_bad_rows
+            opened,
+            tune,
+            text_column=text_column,
+            skip_bad_rows=skip_bad_rows,
+            **dialect.arguments,
         )
     with console.step("Mixing"):
         mixed = interpolation.interpolate(opened, mixture_weights)
@@ -584,13 +595,13 @@ def _open_models(paths: list[Path], stated_tokenizer: "Tokenizer | None") -> "li
 
 
 def _tune_weights(
-    models: "list[LanguageModel]", source: str, *, text_column: str, skip_bad_rows: bool
+    models: "list[LanguageModel]",
+    source: str,
+    **columns: Any,  # noqa: ANN401 - those of read_records
 ) -> "Floats":
     """Return the weights under which public text is the likeliest."""
     from bayesgram.lm.interpolation import fit_mixture_weights
 
     with console.reading("Reading text", then="Tuning") as bar:
-        records = bar.records(
-            [source], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
-        )
+        records = bar.records([source], user_column=None, **columns)
         return fit_mixture_weights(models, (batch.text for batch in records))

@@ -332,6 +332,41 @@ Master = Annotated[
 ]
 
 
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHARACTER",
+        help="What separates the columns of CSV and TSV files, such as ';' or '|'.",
+        show_default="a comma in .csv, a tab in .tsv",
+    ),
+]
+Encoding = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="The encoding of text files (CSV, TSV, JSON lines, plain text), such as latin-1 or"
+        " cp1252.",
+        show_default="utf-8",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class DialectOptions:
+    """How text files are read, where their ending does not say so."""
+
+    delimiter: Delimiter = None
+    encoding: Encoding = "utf-8"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `read_records` for these options."""
+        return {"delimiter": self.delimiter, "encoding": self.encoding}
+
+
+READ_AS_USUAL = DialectOptions()
+
+
 @dataclass(frozen=True)
 class EngineOptions:
     """Where text is counted, and in how much memory."""

@@ -154,6 +154,7 @@ def vocab(  # noqa: PLR0915 - one step after another
         ),
     ] = None,
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     skip_bad_rows: options.SkipBadRows = False,
     engine_options: options.EngineOptions = options.LOCAL,
@@ -191,7 +192,11 @@ def vocab(  # noqa: PLR0915 - one step after another
     request = ModelRequest(model, model_order, model_size, engine_options.memory_bytes)
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
     tokenizer = replace(tokenizer_options.tokenizer, boundaries=boundaries)
-    columns: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    columns: dict[str, Any] = {
+        "text_column": text_column,
+        "skip_bad_rows": skip_bad_rows,
+        **dialect.arguments,
+    }
     provenance = Provenance()
     choice: dict[str, Any]  # which n-grams: order and size, or a list
     make_vocabulary: Callable[..., Vocabulary]
@@ -278,7 +283,7 @@ def _make_locally(
     tokenizer: "Tokenizer",
     *,
     text_column: str,
-    skip_bad_rows: bool,
+    **columns: Any,  # noqa: ANN401 - those of read_records
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
     """Make the vocabulary and the public model on this machine.
 
@@ -295,7 +300,7 @@ def _make_locally(
             times=2 if with_model else 1,
             text_column=text_column,
             user_column=None,
-            skip_bad_rows=skip_bad_rows,
+            **columns,
             warn_about_users=True,
             require_rows=len(sources) == 1,
         )
@@ -389,6 +394,7 @@ def count(
     output: options.Output,
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     by: options.By = None,
     segments: options.SegmentNames = None,
     other: options.Other = False,
@@ -446,7 +452,9 @@ def count(
         "user_column": user_column,
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
+        **dialect.arguments,
     }
+    rows_without_text: int | None = None
     if engines.is_spark(engine, master):
         summary, bad_rows = engines.count_to_folder_on_spark(
             private, vocabulary, output, master, force=force, allow_public=allow_public, **columns
@@ -464,6 +472,7 @@ def count(
                 allow_public=allow_public,
             )
         bad_rows = records.bad_rows.by_reason
+        rows_without_text = records.bad_rows.without_text
     if not summary.nonzeros:
         console.print_note(
             f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text,"
@@ -475,6 +484,9 @@ def count(
             "users": console.round_private(summary.users),
             "nonzeros": console.round_private(summary.nonzeros),
             "users_without_ngrams": console.round_private(summary.users_without_ngrams),
+            "rows_without_text": None
+            if rows_without_text is None
+            else console.round_private(rows_without_text),
             "rounded": console.ROUNDING,
             "coverage": {order: round(share, 2) for order, share in summary.coverage.items()},
             "not_read": list_unread(private),
