@@ -164,12 +164,14 @@ def export(
         _print_export(report, output, loaded.provenance(release.name).ingredients, json=json)
         return
     casing = read_casing(loaded.card.vocabulary["tokenizer"])
-    with console.step("Building the model"):
+    label = "Building the model" if max_bytes is None else "Building models until one fits"
+    with console.progress(label) as show_progress:
         build = _model_builder(loaded, public)
         model = _build_to_fit(
             lambda most: _with_casing(build(prune=prune if most is None else most), casing),
             quantize,
             max_bytes,
+            show_progress,
         )
     with console.step("Writing"):
         _write_model(model, output, format_, force=force)
@@ -302,7 +304,10 @@ def _model_builder(release: "Release", public: Path | None) -> "Callable[..., La
 
 
 def _build_to_fit(
-    build: "Callable[[int | None], LanguageModel]", bits: int | None, max_bytes: int | None
+    build: "Callable[[int | None], LanguageModel]",
+    bits: int | None,
+    max_bytes: int | None,
+    show_progress: Callable[[float], None],
 ) -> "LanguageModel":
     """Build a model, quantised and pruned as the options ask for.
 
@@ -310,12 +315,23 @@ def _build_to_fit(
         build: Returns the model with at most so many n-grams; all of them for None.
         bits: How many bits a probability is rounded to; None for none, or 8 with `max_bytes`.
         max_bytes: How large the model folder may be.
+        show_progress: Is called with the share of the models that are built, if there are several.
     """
-    from bayesgram.lm.language_model import fit_to_size
+    from bayesgram.lm.language_model import MAX_ATTEMPTS, fit_to_size
     from bayesgram.lm.quantisation import DEFAULT_BITS
 
     if max_bytes is not None:
-        return fit_to_size(build, max_bytes, bits=DEFAULT_BITS if bits is None else bits)
+        built_count = 0
+
+        def build_and_count(most: int | None) -> "LanguageModel":
+            nonlocal built_count
+            model = build(most)
+            built_count += 1
+            # The model of everything, the smallest one, and as many as it takes.
+            show_progress(built_count / (MAX_ATTEMPTS + 2))
+            return model
+
+        return fit_to_size(build_and_count, max_bytes, bits=DEFAULT_BITS if bits is None else bits)
     model = build(None)
     return model if bits is None else model.quantise(bits)
 

@@ -148,7 +148,7 @@ def plan(
         plots.check_plot(plot, force=force, inputs=[str(vocab)])
     open_ledger = None if ledger is None else Ledger.open(ledger)
     vocabulary = Vocabulary.load(vocab)
-    with console.step("Simulating releases"):
+    with console.progress("Simulating releases") as show_progress:
         simulated = simulate(
             vocabulary,
             users=users,
@@ -164,6 +164,7 @@ def plan(
             ledger=open_ledger,
             size=size,
             draws=draws,
+            on_progress=show_progress,
         )
     if plot is not None:
         from bayesgram.reports import pictures

@@ -349,8 +349,14 @@ def _plan(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | Non
     users = ASSUMED_USERS if expected_users is None else expected_users
     if checked.mechanism != "posterior" or checked.epsilon is None or users < min_users:
         return None
-    with console.step("Simulating a release"):
-        return plan(vocabulary, users=users, epsilon=checked.epsilon, delta=checked.delta)
+    with console.progress("Simulating a release") as show_progress:
+        return plan(
+            vocabulary,
+            users=users,
+            epsilon=checked.epsilon,
+            delta=checked.delta,
+            on_progress=show_progress,
+        )
 
 
 def _print_plan(plan: "Plan", expected_users: int | None) -> None:
