@@ -143,10 +143,10 @@ def test_nothing_private_is_in_a_release(work, tmp_path):
 
 
 def test_the_card_is_printed_with_its_label(work):
-    shown = check_output(
-        *release_of("paper", "paper-card", "--slope", 0.01, "--rho", 0.7, "--expected-users", 1000),
-        cwd=work,
-    )
+    settings = ("--slope", 0.01, "--rho", 0.7, "--expected-users", 1000)
+    shown = check_output(*release_of("paper", "paper-short", *settings), cwd=work)
+    assert "Privacy:    ε = 1, δ = 1e-07 (EMPIRICAL). EMPIRICAL: not a differential-priv" in shown
+    shown = check_output(*release_of("paper", "paper-card", *settings, "--verbose"), cwd=work)
     assert "Guarantee:  EMPIRICAL: not a differential-privacy guarantee" in shown
     assert "ε = 1, δ = 1e-07 (EMPIRICAL)" in shown
     assert "max_count = 1, max_total = 1, slope = 0.01, rho = 0.7" in shown

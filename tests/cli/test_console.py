@@ -74,7 +74,7 @@ def test_quiet_says_what_may_be_wrong_and_nothing_else(work):
     assert "Releasing by posterior" in loud.stderr
     assert quiet.stderr.startswith("warning: Weak: ε = 5")
     assert "Releasing" not in quiet.stderr
-    assert quiet.stdout.startswith("Mechanism: ")
+    assert quiet.stdout.startswith("Privacy: ")
     assert "--quiet" not in json.loads((work / "loud" / "card.json").read_text())["command"]
 
 
@@ -98,7 +98,7 @@ def test_the_card_is_for_people(work):
 
 
 def test_a_card_fits_a_terminal(work):
-    arguments = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1)
+    arguments = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--verbose")
     wrapped = bayesgram(*arguments, "-o", "wrapped", cwd=work, COLUMNS="80").stdout.splitlines()
     assert max(map(len, wrapped)) <= 80
     assert wrapped[-1] == "Written to: wrapped"

@@ -83,6 +83,7 @@ def test_tables_for_people(work, capsys):
         "posts=posts.txt",
         "--text",
         "r=reviews.parquet",
+        "--verbose",
         cwd=work,
     )
     shown = capsys.readouterr()
@@ -336,12 +337,12 @@ def test_wrong_use_of_the_private_text(written):
 def test_release_prints_and_writes_what_the_card_says(written, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "0")  # whole lines, as a pipe gets them
     made = bg.Release.load(written / "out")
-    _print_release(made, written / "out", json=False)
+    _print_release(made, written / "out", json=False, verbose=True)
     lines = capsys.readouterr().out.splitlines()
     assert "".join(lines).count("The vocabulary covers 70% ± 4% of people's bigrams") == 1
     assert lines[-1].startswith("Written to: ")
     assert [line.partition(":")[0] for line in lines[-3:-1]] == ["Quality", "Deviations"]
-    _print_release(made, written / "out", json=True)
+    _print_release(made, written / "out", json=True, verbose=False)
     assert json.loads(capsys.readouterr().out)["card"]["quality"] == made.card.quality_sentences
 
 

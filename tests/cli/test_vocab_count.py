@@ -121,10 +121,11 @@ def test_what_the_vocabulary_covers_is_said(work):
     done = bayesgram(*count("people.csv", output="covered"), cwd=work)
     assert done.returncode == 0, done.stderr
     # 200 of 200 · 2 + 150 · 2 bigrams are listed: 29%.
-    lines = dict(line.split(":", 1) for line in done.stdout.splitlines())
-    assert lines["covers"].strip() == "29% of bigrams"
-    assert lines["users"].strip() == "about 200"
-    assert lines["users without n-grams"].strip() == "about 150"
+    shown = " ".join(done.stdout.split())
+    assert "Wrote covered: the counts of about 200 users. They are private" in shown
+    assert "The vocabulary covers 29% of bigrams that people wrote." in shown
+    assert "Users who wrote none of its n-grams: about 150." in shown
+    assert "Rows without text: fewer than 100." in shown
     said = " ".join(done.stderr.split())
     assert (
         "note: vocab.parquet covers 29% of bigrams that people wrote. To cover more, make a larger"
@@ -140,14 +141,12 @@ def test_what_the_vocabulary_covers_is_said(work):
 
 def test_nothing_is_to_be_done_where_the_vocabulary_covers_enough(work):
     done = bayesgram(*count("data/a.csv", output="enough"), cwd=work)
-    assert "covers: 100% of bigrams" in " ".join(done.stdout.split())
-    assert "users without n-grams: fewer than 100" in " ".join(done.stdout.split())
+    assert "covers 100% of bigrams that people wrote." in " ".join(done.stdout.split())
+    assert "Users who wrote none of its n-grams: fewer than 100." in " ".join(done.stdout.split())
     assert "To cover more" not in done.stderr
     (work / "words.csv").write_text("user,text\nann,alone\n")
     done = bayesgram(*count("words.csv", output="words"), cwd=work)
-    assert "covers: nothing: people wrote no n-gram of these orders" in " ".join(
-        done.stdout.split()
-    )
+    assert "covers nothing: people wrote no n-gram of these orders" in " ".join(done.stdout.split())
     assert "To cover more" not in done.stderr
 
 

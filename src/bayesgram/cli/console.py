@@ -124,6 +124,46 @@ def print_report(values: Mapping[str, Any], *, json: bool) -> None:
         write(f"{name.replace('_', ' ') + ':':<{width}}{value}")
 
 
+def print_summary(
+    sentences: Iterable[str], report: Mapping[str, Any], *, json: bool, verbose: bool
+) -> None:
+    """Print what a command did: as sentences, with --verbose and all values; or as JSON.
+
+    Args:
+        sentences: For a person who sees this for the first time.
+        report: All values by name, for machines and experts.
+        json: Whether to print the report as one JSON document instead.
+        verbose: Whether to print the report below the sentences.
+    """
+    if json:
+        print_json(report)
+        return
+    for sentence in sentences:
+        write_wrapped(sentence)
+    if verbose:
+        print_report(report, json=False)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> join_words(["a"]), join_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else "nothing"
+
+
+def format_bytes(size: int) -> str:
+    """Return a size on disk in words.
+
+    >>> format_bytes(999), format_bytes(266_626), format_bytes(12_345_678)
+    ('1 KB', '267 KB', '12.3 MB')
+    """
+    if size < 1_000_000:
+        return f"{max(1, round(size / 1000)):,} KB"
+    return f"{size / 1e6:,.1f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
+
+
 def print_json(value: object) -> None:
     """Print one JSON document on standard output, for machines."""
     _State.has_printed_json = True

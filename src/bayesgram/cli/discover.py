@@ -11,7 +11,7 @@ import typer
 from bayesgram.cli import console, engines, options, plots
 from bayesgram.cli.budget_notice import BudgetNotice
 from bayesgram.cli.options import parse_int, parse_list
-from bayesgram.cli.release import print_discovery_dry_run
+from bayesgram.cli.release import print_discovery_dry_run, summary_fields
 from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def discover(  # noqa: PLR0915 - one step after another
     engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Find and publish n-grams that many people write in PRIVATE text and the vocabulary lacks.
 
@@ -202,7 +203,7 @@ def discover(  # noqa: PLR0915 - one step after another
         return
     if patterns:
         console.print_note(drop_matches.dropped.sentence)
-    _print_discovery(discovery, settings, budget, output)
+    _print_discovery(discovery, settings, budget, output, verbose=verbose)
 
 
 def _make_budget(epsilon: float | None, delta: float | None) -> "Budget":
@@ -223,19 +224,37 @@ def _load_public_model(path: Path | None) -> "LanguageModel | None":
 
 
 def _print_discovery(
-    discovery: "Discovery", settings: "Settings", budget: "Budget", output: Path
+    discovery: "Discovery",
+    settings: "Settings",
+    budget: "Budget",
+    output: Path,
+    *,
+    verbose: bool,
 ) -> None:
-    """Print the card, a table with bars, and what looks like a secret."""
-    by_order = ", ".join(
-        f"{int((discovery.orders == order).sum()):,} of order {order}" for order in settings.orders
-    )
-    found = (
-        f"{len(discovery):,} new n-grams ({by_order}), each with a noisy weight above"
-        f" T = {discovery.threshold:.1f}"
-    )
-    console.write_fields(
-        [*discovery.card.summary_lines, ("Found", found), ("Written to", str(output))]
-    )
+    """Print what was found, a table with bars, and what looks like a secret.
+
+    Args:
+        discovery: What was found.
+        settings: What was searched for.
+        budget: What it cost.
+        output: Where it was written.
+        verbose: Whether to print the whole card.
+    """
+    from bayesgram.releases.card_sections import order_name
+
+    by_order = [
+        f"{int((discovery.orders == order).sum()):,} {order_name(order)}"
+        for order in settings.orders
+    ]
+    found = "no n-gram that the vocabulary lacks"
+    if len(discovery):
+        found = (
+            f"{len(discovery):,} n-grams that the vocabulary lacks: {console.join_words(by_order)}."
+            f" Each has a noisy weight above the threshold T = {discovery.threshold:.1f}, so many"
+            " people write it."
+        )
+    lines = discovery.card.summary_lines if verbose else summary_fields(discovery.card)
+    console.write_fields([("Found", found), *lines, ("Written to", str(output))])
     if not len(discovery):
         _explain_empty_discovery(discovery, settings, budget)
         return

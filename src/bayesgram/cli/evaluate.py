@@ -86,6 +86,7 @@ def evaluate(
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Compare releases with private counts and text. For the keeper of the data only.
 
@@ -159,7 +160,7 @@ def evaluate(
     if json:
         console.print_json(document)
     else:
-        _print_results(divergences, qualities, evaluation)
+        _print_results(divergences, qualities, evaluation, verbose=verbose)
     if evaluation is not None and plot is not None:
         from bayesgram.audit.quality_chart import draw_quality_over_epsilon
 
@@ -176,13 +177,23 @@ def _print_results(
     divergences: list[dict[str, Any]] | None,
     qualities: "Sequence[ReleaseEvaluation]",
     evaluation: "TextEvaluation | None",
+    *,
+    verbose: bool,
 ) -> None:
-    """Print tables and sentences: by counts, by the private text, and by held-out text."""
+    """Print tables and sentences: by counts, by the private text, and by held-out text.
+
+    Args:
+        divergences: How far each release is from the counts, if these are given.
+        qualities: Coverage, error removed and top n-grams of each release.
+        evaluation: Language models on held-out text, if some is given.
+        verbose: Whether to print tables by how frequent words are.
+    """
     if divergences is not None:
-        print_divergences("KL(p ‖ θ) against private counts", divergences)
+        title = "Error against the private counts (KL divergence in nats; 0 is perfect)"
+        print_divergences(title, divergences)
     _print_release_evaluations(qualities)
     if evaluation is not None:
-        _print_text_evaluation(evaluation)
+        _print_text_evaluation(evaluation, verbose=verbose)
 
 
 def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force: bool) -> None:
@@ -385,8 +396,11 @@ def _print_release_evaluations(evaluations: "Sequence[ReleaseEvaluation]") -> No
     for evaluation in evaluations:
         for sentence in _describe_evaluation(evaluation):
             console.write_wrapped(sentence)
-    for order in sorted({evaluation.order for evaluation in evaluations if evaluation.top}):
+    orders = sorted({evaluation.order for evaluation in evaluations if evaluation.top})
+    for order in orders:
         _print_top([each for each in evaluations if each.order == order and each.top], order)
+    if orders:
+        console.print_note(TOP_DEFINITIONS)
 
 
 def _describe_evaluation(evaluation: "ReleaseEvaluation") -> list[str]:
@@ -436,7 +450,6 @@ def _print_top(evaluations: "Sequence[ReleaseEvaluation]", order: int) -> None:
     columns = ("release", "top", "listed", "found by release", "by public text")
     title = f"The {order_name(order)} that people write most"
     console.print_table(title, columns, rows, right=columns[1:])
-    console.print_note(TOP_DEFINITIONS)
 
 
 def _format_share(share: float | None) -> str:
@@ -597,8 +610,8 @@ DIFFERENT_WORDS = (
 )
 
 
-def _print_text_evaluation(evaluation: TextEvaluation) -> None:
-    """Print tables: of all words, of each text, and by how frequent the words are."""
+def _print_text_evaluation(evaluation: TextEvaluation, *, verbose: bool) -> None:
+    """Print tables: of all words, of each text, and if verbose by how frequent the words are."""
     results = evaluation.results
     _print_quality("Held-out text", results, [result.quality for result in results])
     texts = results[0].quality.by_text
@@ -606,7 +619,7 @@ def _print_text_evaluation(evaluation: TextEvaluation) -> None:
         for index, text in enumerate(texts):
             qualities = [result.quality.by_text[index] for result in results]
             _print_quality(f"Of it, {text.name}", results, qualities)
-    for measure, title in TITLES_BY_FREQUENCY.items():
+    for measure, title in TITLES_BY_FREQUENCY.items() if verbose else ():
         _print_by_frequency(
             f"{title}, by how frequent the word is: at least 1 in …", results, measure
         )

@@ -3,7 +3,7 @@
 Language models and tables are written to files that other programs read, and models are mixed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -107,6 +107,7 @@ def export(
     ] = None,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Export a release: as a language model, or as a table. Post-processing, so at no privacy cost.
 
@@ -131,7 +132,17 @@ def export(
         max_size=max_size,
     )
     if vocab is not None or format_ is Format.BIAS:
-        _export_bias(release, vocab, output, format_, source, prune, force=force, json=json)
+        _export_bias(
+            release,
+            vocab,
+            output,
+            format_,
+            source,
+            prune,
+            force=force,
+            json=json,
+            verbose=verbose,
+        )
         return
     max_bytes = options.parse_file_size("--max-size", max_size) if max_size else None
 
@@ -146,7 +157,15 @@ def export(
                 " `vocab --model-size`; leave them out."
             )
         _export_public(
-            release, source, output, format_, read_casing, bits=quantize, force=force, json=json
+            release,
+            source,
+            output,
+            format_,
+            read_casing,
+            bits=quantize,
+            force=force,
+            json=json,
+            verbose=verbose,
         )
         return
     if source is not None:
@@ -161,7 +180,8 @@ def export(
         with console.step("Writing"):
             _write_table(loaded, output, format_, force=force)
         report |= {"ngrams": len(loaded.ngrams), "label": loaded.card.guarantee.name}
-        _print_export(report, output, loaded.provenance(release.name).ingredients, json=json)
+        ingredients = loaded.provenance(release.name).ingredients
+        _print_export(report, output, ingredients, json=json, verbose=verbose)
         return
     casing = read_casing(loaded.card.vocabulary["tokenizer"])
     label = "Building the model" if max_bytes is None else "Building models until one fits"
@@ -179,7 +199,7 @@ def export(
         report["cased_words"] = len(model.casing)
     report |= _model_report(model, format_)
     report["label"] = model.label
-    _print_export(report, output, model.ingredients, json=json)
+    _print_export(report, output, model.ingredients, json=json, verbose=verbose)
 
 
 def _check_model_options(
@@ -221,6 +241,7 @@ def _export_bias(
     *,
     force: bool,
     json: bool,
+    verbose: bool,
 ) -> None:
     """Export the log-ratios of words to public text; `most` is how many words, at most."""
     from bayesgram.lm.adaptation import WordLifts
@@ -250,7 +271,8 @@ def _export_bias(
         "words": word_count,
         "label": release.card.guarantee.name,
     }
-    _print_export(report, output, release.provenance(path.name).ingredients, json=json)
+    ingredients = release.provenance(path.name).ingredients
+    _print_export(report, output, ingredients, json=json, verbose=verbose)
 
 
 def _export_public(
@@ -263,6 +285,7 @@ def _export_public(
     bits: int | None,
     force: bool,
     json: bool,
+    verbose: bool,
 ) -> None:
     """Export the model of one public source."""
     from bayesgram.public.public_model import PublicModel
@@ -282,7 +305,7 @@ def _export_public(
     report |= _model_report(model, format_)
     if model.ingredients:
         report["label"] = model.label
-    _print_export(report, output, model.ingredients, json=json)
+    _print_export(report, output, model.ingredients, json=json, verbose=verbose)
 
 
 def _check_public_format(format_: Format) -> None:
@@ -391,10 +414,46 @@ def _model_report(model: "LanguageModel", format_: Format) -> dict[str, Any]:
 
 
 def _print_export(
-    report: dict[str, Any], output: Path, ingredients: "Iterable[Ingredient]", *, json: bool
+    report: dict[str, Any],
+    output: Path,
+    ingredients: "Iterable[Ingredient]",
+    *,
+    json: bool,
+    verbose: bool,
 ) -> None:
-    console.print_report(report, json=json)
+    console.print_summary(_export_sentences(report), report, json=json, verbose=verbose)
     console.warn_unless_proved(output, ingredients)
+
+
+def _export_sentences(report: "Mapping[str, Any]") -> list[str]:
+    """Say what was written, and what it promises."""
+    if "words" in report:
+        content = f"{report['words']:,} words with their log-ratios to public text"
+    elif isinstance(report["ngrams"], int):
+        content = f"{report['ngrams']:,} n-grams with their probabilities"
+    else:
+        content = f"a language model of {_format_sizes(report['ngrams'])}"
+    if "source" in report:
+        content += f", from the public source {report['source']!r}"
+    if "bytes" in report:
+        content += f", {console.format_bytes(report['bytes'])}"
+    sentences = [f"Wrote {report['output']}: {content}."]
+    if "weights" in report:
+        sentences.append(f"Weights: {report['weights']}.")
+    if "claim" in report:
+        sentences.append(f"Privacy: {report['claim']}, as the release. To export costs nothing.")
+    return sentences
+
+
+def _format_sizes(sizes: "Sequence[int]") -> str:
+    """Return how many n-grams of each order a model has.
+
+    >>> _format_sizes([2002, 22113])
+    '2,002 words and 22,113 bigrams'
+    """
+    from bayesgram.releases.card_sections import order_name
+
+    return console.join_words([f"{size:,} {order_name(n)}" for n, size in enumerate(sizes, 1)])
 
 
 # --- import ---
@@ -493,8 +552,9 @@ def predict(
             {"text": text, "predictions": [prediction._asdict() for prediction in predictions]}
         )
         return
-    rows = [(prediction.word, f"{prediction.probability:.4f}") for prediction in predictions]
-    console.print_table(f"After {text!r}", ("word", "p"), rows, right=("p",))
+    rows = [(prediction.word, f"{prediction.probability:.1%}") for prediction in predictions]
+    columns = ("word", "probability")
+    console.print_table(f"After {text!r}", columns, rows, right=columns[1:])
 
 
 # --- interpolate ---
@@ -534,6 +594,7 @@ def interpolate(
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Mix language models: p = Σ λ p of each.
 
@@ -586,7 +647,7 @@ def interpolate(
     }
     if mixed.ingredients:
         report["label"] = mixed.label
-    _print_export(report, output, mixed.ingredients, json=json)
+    _print_export(report, output, mixed.ingredients, json=json, verbose=verbose)
 
 
 def _open_models(paths: list[Path], stated_tokenizer: "Tokenizer | None") -> "list[LanguageModel]":

@@ -88,7 +88,7 @@ def create(
 
 @ledger_app.command()
 @as_command
-def show(file: File, json: options.Json = False) -> None:
+def show(file: File, json: options.Json = False, verbose: options.Verbose = False) -> None:
     """Verify a ledger and show every reservation, what they cost together, and what is left.
 
     Example: bayesgram ledger show app.ledger
@@ -113,7 +113,9 @@ def show(file: File, json: options.Json = False) -> None:
     if contents.spent_failure():
         report["failures"] = _format_failures(contents)
     report["promise"] = contents.promise
-    report["last_hash"] = contents.last_hash
+    if verbose:
+        report["identity"] = contents.identity
+        report["last_hash"] = contents.last_hash
     console.print_report(report, json=False)
 
 
@@ -323,7 +325,8 @@ def _format_spent(summary: dict[str, Any]) -> str:
 
     count = summary["reservations"]
     unpublished = summary["unpublished"]
-    spent = f"ε = {digits_up(summary['spent_epsilon'])} at δ = {summary['delta']:g}"
+    share = summary["spent_epsilon"] / summary["epsilon"]
+    spent = f"ε = {digits_up(summary['spent_epsilon'])} ({share:.0%}) at δ = {summary['delta']:g}"
     spent += f" by {count} reservation{'' if count == 1 else 's'}"
     return f"{spent}, {unpublished} of them not published" if unpublished else spent
 
@@ -334,4 +337,4 @@ def _format_failures(contents: "LedgerContents") -> str:
 
     spent = digits_up(contents.spent_failure())
     left = contents.remaining_for_discovery().failure
-    return f"with probability {spent} together; {left:g} of a quarter of δ is left"
+    return f"discoveries have used {spent} of δ; {left:g} of the quarter reserved for them is left"

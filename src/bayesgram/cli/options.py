@@ -245,6 +245,10 @@ Output = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for machines.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", help="Also show details for experts. --json has all of them."),
+]
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", help="No progress and no notes; warnings and errors are still said."),

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from bayesgram.planning.plan import Plan, PlanRow
 
 DEFINITIONS = (
-    "KL: from what people write to the release, 0 is perfect. closed: of the distance that public"
-    " text has. known: the share of what people write whose probability is expected to lie within a"
-    " factor of 2 of the release's, by what the release would state: the roughest of these numbers."
-    " clipped: users who write more than counts in full."
+    "error removed: of the error that public text alone has. known: the share of what people write"
+    " whose probability is expected to lie within a factor of 2 of the release's; the roughest of"
+    " these numbers. clipped: users who write more than is counted in full."
+)
+KL_DEFINITION = (
+    " KL: the KL divergence in nats from what people write to the release; 0 is perfect."
 )
 PEOPLE_PANEL = "Assumed of the people"  # a heading in --help
 Users = Annotated[
@@ -129,6 +131,7 @@ def plan(
         bool, typer.Option("--force", help="Replace the picture if it exists.")
     ] = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Simulate releases by `posterior`: what KL to expect at which ε, or which ε reaches a KL.
 
@@ -173,32 +176,40 @@ def plan(
     if json:
         console.print_json(simulated.to_json())
     else:
-        print_plan(simulated)
+        print_plan(simulated, verbose=verbose)
 
 
-def print_plan(simulated: "Plan") -> None:
-    """Print the table of a plan, its answer, and notes and warnings about both."""
-    cells = [_cells(row, simulated) for row in simulated.rows]
+def print_plan(simulated: "Plan", *, verbose: bool = False) -> None:
+    """Print the table of a plan, its answer, and notes and warnings about both.
+
+    Args:
+        simulated: The plan.
+        verbose: Whether to show KL divergences; they are shown where one was asked for, too.
+    """
+    with_kl = verbose or simulated.target.kl is not None
+    cells = [_cells(row, simulated, with_kl=with_kl) for row in simulated.rows]
     columns = list(cells[0])
-    public_kl = simulated.rows[0].public_kl
-    title = f"What to expect (simulated); public text alone: KL {public_kl:.3g}"
+    title = "What to expect of a release (simulated)"
+    if with_kl:
+        title += f"; public text alone: KL {simulated.rows[0].public_kl:.3g}"
     console.print_table(title, columns, [list(row.values()) for row in cells], right=columns)
-    console.print_note(DEFINITIONS)
+    console.print_note(DEFINITIONS + (KL_DEFINITION if with_kl else ""))
     warnings = [f"warning: {warning}" for warning in simulated.warnings]
     for line in [simulated.answer, *simulated.notes, *warnings]:
         if line:
             console.write_wrapped(line)
 
 
-def _cells(row: "PlanRow", simulated: "Plan") -> dict[str, str]:
+def _cells(row: "PlanRow", simulated: "Plan", *, with_kl: bool) -> dict[str, str]:
     """Return a row of the table by its columns, all of which fit into a terminal of 80 columns."""
     cells = {"ε": f"{'→ ' if row.epsilon == simulated.epsilon else ''}{row.epsilon:g}"}
     if simulated.releases > 1:
         cells["ε each"] = f"{row.release_epsilon:g}"
-    cells["KL"] = f"{row.kl:.3g}"
-    if simulated.draws > 1:
+    if with_kl:
+        cells["KL"] = f"{row.kl:.3g}"
+    if with_kl and simulated.draws > 1:
         cells["simulated"] = f"{row.kl_low:.2g} – {row.kl_high:.2g}"
-    cells["closed"] = f"{row.closed_share:.0%}"
+    cells["error removed"] = f"{row.closed_share:.0%}"
     cells["known"] = f"{row.known_share:.0%}"
     cells["clipped"] = f"{row.clipped_share:.0%}"
     return cells

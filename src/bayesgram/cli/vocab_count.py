@@ -160,6 +160,7 @@ def vocab(  # noqa: PLR0915 - one step after another
     engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Make a vocabulary: the most frequent n-grams of PUBLIC text.
 
@@ -253,9 +254,41 @@ def vocab(  # noqa: PLR0915 - one step after another
         report["not_read"] = list_unread(
             [path for path in source_paths if is_text_path(path, text_column)]
         )
-    console.print_report(report, json=json)
+    console.print_summary(
+        _vocabulary_sentences(vocabulary, report), report, json=json, verbose=verbose
+    )
     if not json:
         named_inputs.print_sources(vocabulary)
+
+
+def _vocabulary_sentences(vocabulary: "Vocabulary", report: "Mapping[str, Any]") -> list[str]:
+    """Say what `vocab` wrote, to a person who sees this for the first time."""
+    from bayesgram.releases.card_sections import order_name
+
+    by_order = [f"{len(part):,} {order_name(part.order)}" for _, part in vocabulary.by_order]
+    sentences = [f"Wrote {report['output']}: {console.join_words(by_order)} of public text."]
+    if report.get("blocked_ngrams"):
+        sentences.append(f"{report['blocked_ngrams']:,} n-grams were left out by the blocklist.")
+    if "model" in report:
+        by_source = [
+            f"{sum(sizes):,} n-grams" + (f" ({name})" if len(report["model_ngrams"]) > 1 else "")
+            for name, sizes in report["model_ngrams"].items()
+        ]
+        sentences.append(
+            f"Wrote {report['model']}: a language model of this text, with"
+            f" {console.join_words(by_source)}."
+        )
+    if "made_from" in report:
+        sentences.append(f"Made from {report['made_from']}. Label: {report['label']}.")
+    return [*sentences, *_skipped_sentences(report["bad_rows_skipped"], "{:,}".format)]
+
+
+def _skipped_sentences(
+    bad_rows: "Mapping[str, int]", format_count: Callable[[int], str]
+) -> list[str]:
+    """Say how many rows were skipped, and why; nothing if none was."""
+    counts = [f"{format_count(count)} ({reason})" for reason, count in bad_rows.items()]
+    return [f"Skipped rows that can't be read: {console.join_words(counts)}."] if counts else []
 
 
 def _describe(vocabulary: "Vocabulary") -> dict[str, Any]:
@@ -410,6 +443,7 @@ def count(
     engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Count the vocabulary's n-grams in every user's PRIVATE text. The result is private.
 
@@ -478,36 +512,41 @@ def count(
             f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text,"
             " column and vocabulary in one language, and cut alike?"
         )
-    report: dict[str, Any] = {"output": str(output)}
-    if json:
-        report |= {
-            "users": console.round_private(summary.users),
-            "nonzeros": console.round_private(summary.nonzeros),
-            "users_without_ngrams": console.round_private(summary.users_without_ngrams),
-            "rows_without_text": None
-            if rows_without_text is None
-            else console.round_private(rows_without_text),
-            "rounded": console.ROUNDING,
-            "coverage": {order: round(share, 2) for order, share in summary.coverage.items()},
-            "not_read": list_unread(private),
-            "any_ngram_found": summary.nonzeros > 0,
-            "public_rows_checked": vocabulary.public_rows is not None,
-        }
-    else:
-        report["users"] = console.format_private(summary.users)
-        report["nonzeros"] = console.format_private(summary.nonzeros)
-        report["users without n-grams"] = console.format_private(summary.users_without_ngrams)
-        report["covers"] = _format_coverage(summary.coverage)
+    report: dict[str, Any] = {
+        "output": str(output),
+        "users": console.round_private(summary.users),
+        "nonzeros": console.round_private(summary.nonzeros),
+        "users_without_ngrams": console.round_private(summary.users_without_ngrams),
+        "rows_without_text": None
+        if rows_without_text is None
+        else console.round_private(rows_without_text),
+        "rounded": console.ROUNDING,
+        "coverage": {order: round(share, 2) for order, share in summary.coverage.items()},
+        "not_read": list_unread(private),
+        "any_ngram_found": summary.nonzeros > 0,
+        "public_rows_checked": vocabulary.public_rows is not None,
+    }
     if checked_segments is not None:
-        names = checked_segments.all_names
-        report["segments"] = list(names) if json else _format_segments(checked_segments)
+        report["segments"] = list(checked_segments.all_names)
     report["bad_rows_skipped"] = bad_rows
     report["note"] = "private: keep this folder where the text is kept"
-    console.print_report(report, json=json)
+    users = console.format_private(summary.users)
+    sentences = [
+        f"Wrote {output}: the counts of {users} users. They are private: keep them with the text.",
+        f"The vocabulary covers {_format_coverage(summary.coverage)}.",
+    ]
+    if checked_segments is not None:
+        sentences.append(f"Counted by segment: {_format_segments(checked_segments)}.")
+    without_ngrams = console.format_private(summary.users_without_ngrams)
+    sentences.append(f"Users who wrote none of its n-grams: {without_ngrams}.")
+    if rows_without_text is not None:
+        sentences.append(f"Rows without text: {console.format_private(rows_without_text)}.")
+    sentences += _skipped_sentences(bad_rows, console.format_private)
+    console.print_summary(sentences, report, json=json, verbose=verbose)
     low = {order: share for order, share in summary.coverage.items() if share < LOW_COVERAGE}
     if low and summary.nonzeros:
         console.print_note(
-            f"note: {vocab} covers {_format_coverage(low)} that people wrote. To cover more, make a"
+            f"note: {vocab} covers {_format_coverage(low)}. To cover more, make a"
             " larger list (`bayesgram vocab --size`), use public text that is nearer to theirs, or"
             " add n-grams with `bayesgram discover`."
         )
@@ -516,14 +555,17 @@ def count(
 def _format_coverage(coverage: "Mapping[int, float]") -> str:
     """Return shares of orders in words.
 
-    >>> _format_coverage({1: 0.914, 2: 0.17}), _format_coverage({})
-    ('91% of words, 17% of bigrams', 'nothing: people wrote no n-gram of these orders')
+    >>> _format_coverage({1: 0.914, 2: 0.17})
+    '91% of words and 17% of bigrams that people wrote'
+    >>> _format_coverage({})
+    'nothing: people wrote no n-gram of these orders'
     """
     from bayesgram.releases.card_sections import order_name
 
     if not coverage:
         return "nothing: people wrote no n-gram of these orders"
-    return ", ".join(f"{share:.0%} of {order_name(order)}" for order, share in coverage.items())
+    shares = [f"{share:.0%} of {order_name(order)}" for order, share in coverage.items()]
+    return f"{console.join_words(shares)} that people wrote"
 
 
 def _parse_segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":
