@@ -442,6 +442,10 @@ def _export_sentences(report: "Mapping[str, Any]") -> list[str]:
         sentences.append(f"Weights: {report['weights']}.")
     if "claim" in report:
         sentences.append(f"Privacy: {report['claim']}, as the release. To export costs nothing.")
+        if report["label"] not in report["claim"]:
+            sentences.append(
+                f"Because of what else it was made from, its label is {report['label']}."
+            )
     return sentences
 
 
