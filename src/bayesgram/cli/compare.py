@@ -36,38 +36,44 @@ def compare(
     fdr: Annotated[
         float,
         typer.Option(
-            parser=parse_float, help="The false discovery rate: so much of the list may be chance."
+            parser=parse_float,
+            help="The false discovery rate: the share of the list that may be there by chance.",
         ),
     ] = 0.1,
     top: Annotated[
         int,
         typer.Option(
             parser=partial(parse_int, minimum=1),
-            help="How many rows each table shows: the surest.",
+            help="How many rows each table shows, the surest first.",
         ),
     ] = 10,
     plot: Annotated[
         Path | None,
-        typer.Option(help="A picture of what changed: a .svg or .png.", show_default=False),
+        typer.Option(help="Draw what changed, as a .svg or .png.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="All of it as a .csv, .parquet or .json.", show_default=False
+            "--output",
+            "-o",
+            help="Write all changes to a .csv, .parquet or .json file.",
+            show_default=False,
         ),
     ] = None,
     force: options.Force = False,
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """What rose and fell between releases, by how much, and how sure that is.
+    """Show what rose and fell between releases, by how much, and how sure that is.
 
-    At no privacy cost.
+    It costs no privacy.
 
-    Two releases: the ratio of the rates of every n-gram and word, with a 95% interval. More, such
-    as one a week: whether the rate is the same in all of them, and between which two it changed
-    most clearly. One and --vocab: what people write more or less than public text. Releases by
-    posterior or gaussian can be compared with each other, as they keep their noisy measurements.
+    With two releases, it shows the ratio of the shares of every n-gram and word, with a 95%
+    interval. With more, such as one for each week, it shows which n-grams changed, and between
+    which two releases most clearly. With one release and --vocab, it shows what people write more
+    or less often than public text.
+
+    Releases by posterior and gaussian can be compared: they keep their noisy measurements.
 
     Example: bayesgram compare week-1 week-2 --plot moved.svg
     """

@@ -51,13 +51,13 @@ def evaluate(
         ),
     ],
     against: Annotated[
-        Path | None, typer.Option(help="The private counts to judge by.", show_default=False)
+        Path | None, typer.Option(help="Private counts to compare with.", show_default=False)
     ] = None,
     private_text: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="The private text of the releases: a file, folder or quoted pattern; may be"
+            help="The private text of the releases: a file, folder or quoted pattern. May be"
             " repeated.",
             show_default=False,
         ),
@@ -66,19 +66,20 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Held-out text: a file, folder or quoted pattern; several are NAME=PATH each.",
+            help="Held-out text: a file, folder or quoted pattern. Give several as NAME=PATH each.",
             show_default=False,
         ),
     ] = None,
     vocab: Annotated[
         Path | None,
-        typer.Option(help="Adds a row for the public distribution.", show_default=False),
+        typer.Option(
+            help="The vocabulary of the releases: adds public text alone to compare with.",
+            show_default=False,
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            help="A picture over ε of what --text finds: a .svg or .png.", show_default=False
-        ),
+        typer.Option(help="Draw what --text finds over ε, as a .svg or .png.", show_default=False),
     ] = None,
     tokenizer: options.TokenizerName = None,
     text_column: options.TextColumn = "text",
@@ -88,21 +89,22 @@ def evaluate(
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Compare releases with private counts and text. For the keeper of the data only.
+    """Measure how good releases and language models are. Don't publish the result.
 
-    --against: KL(p ‖ θ) of the longest n-grams, lower is better. With --vocab also how much of
-    public text's error each release removes, beside what its card estimates.
+    The numbers are exact and computed from private data: they are for the keeper of the data only.
 
-    --private-text: the same from the text that the counts were made of; how much of it the
-    vocabulary covers, how many of the 100, 1,000 and 20,000 n-grams that people write most it
-    lists, and how well the release ranks them, beside public text (--vocab). For example,
-    bayesgram evaluate out --private-text messages.parquet --vocab vocab.parquet
+    --against takes private counts. It shows the error of the longest n-grams as a KL divergence,
+    lower is better. With --vocab it also shows how much of public text's error each release
+    removes, beside what its card estimates.
 
-    --text: as language models: perplexity, words that were the first suggestion or one of three,
-    and keystrokes saved; of all texts, of each, and by how frequent words are. With --against also
-    a model of the counts.
+    --private-text takes the text that the counts were made of. It also shows how much of it the
+    vocabulary covers, and how many of the n-grams that people write most the release finds.
 
-    --plot: models of one name, or whose names differ by their ε alone, are one line.
+    --text takes held-out text, and judges releases and models as language models: perplexity, how
+    often the right word is the first suggestion or one of three, and keystrokes saved. --verbose
+    adds tables by how frequent words are.
+
+    --plot draws one line for models of one name, or whose names differ by their ε alone.
 
     --tokenizer is needed only for ARPA files and for models cut by a tokenizer.json.
 

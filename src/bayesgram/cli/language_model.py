@@ -472,10 +472,10 @@ def import_arpa(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Check an ARPA file strictly and keep it as a model folder, which loads at once.
+    """Check an ARPA file and keep it as a model folder, which loads faster.
 
-    ARPA files don't say how text was cut for them: --tokenizer and --keep-case do, if not into
-    lower-case words.
+    An ARPA file does not say how its text was cut into tokens. If not into lower-case words, say so
+    with --tokenizer and --keep-case.
 
     Example: bayesgram import model.arpa.gz -o model
     """
@@ -582,13 +582,16 @@ def interpolate(
         ),
     ],
     weights: Annotated[
-        str | None, typer.Option(help="How much each model counts: 0.6,0.4.", show_default="equal")
+        str | None,
+        typer.Option(
+            help="The weight of each model, separated by commas, such as 0.6,0.4.",
+            show_default="equal",
+        ),
     ] = None,
     tune: Annotated[
         str | None,
         typer.Option(
-            help="Public text under which the weights are the likeliest: a file, folder or quoted"
-            " pattern.",
+            help="Public text to choose the weights by: a file, folder or quoted pattern.",
             show_default=False,
         ),
     ] = None,
@@ -600,12 +603,13 @@ def interpolate(
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Mix language models: p = Σ λ p of each.
+    """Mix language models into one: its probabilities are weighted means of theirs.
 
-    At no privacy cost; those about the same people cost what all of them do.
+    It costs no extra privacy. Models about the same people cost what all of them cost together.
 
-    ARPA files don't say how text was cut for them: as for the other models, or as --tokenizer and
-    --keep-case say. Never tune by private text: the weights would tell of it.
+    An ARPA file does not say how its text was cut into tokens. It is taken to be cut as for the
+    other models, or as --tokenizer and --keep-case say. Never tune by private text: the weights
+    would reveal something about it.
 
     Example: bayesgram interpolate model.arpa out --tune public-held-out.txt -o mixed.arpa
     """

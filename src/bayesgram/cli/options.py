@@ -194,33 +194,42 @@ Public = Annotated[
     list[str],
     typer.Argument(
         metavar="PUBLIC...",
-        help="Files, folders or quoted glob patterns; several sources are NAME=PATH each.",
+        help="Public text: files, folders or quoted glob patterns. Give several sources as"
+        " NAME=PATH"
+        " each.",
         show_default=False,
     ),
 ]
 Private = Annotated[
     list[str],
     typer.Argument(
-        metavar="PRIVATE...", help="Files, folders or quoted glob patterns.", show_default=False
+        metavar="PRIVATE...",
+        help="Private text with a user id in each row: files, folders or quoted glob patterns.",
+        show_default=False,
     ),
 ]
 Counts = Annotated[
     Path,
     typer.Argument(
         metavar="COUNTS",
-        help="A counts folder, or a Parquet file of user, ngram, count.",
+        help="A counts folder (of `bayesgram count`), or a Parquet file with the columns user,"
+        " ngram"
+        " and count.",
         show_default=False,
     ),
 ]
 Vocab = Annotated[
-    Path, typer.Option("--vocab", help="The vocabulary (vocab.parquet).", show_default=False)
+    Path,
+    typer.Option(
+        "--vocab", help="The vocabulary, a file of `bayesgram vocab`.", show_default=False
+    ),
 ]
 TextColumn = Annotated[str, typer.Option(help="The column that holds the text.")]
 UserColumn = Annotated[str, typer.Option(help="The column that holds the user's id.")]
 By = Annotated[
     str | None,
     typer.Option(
-        help="Count by the segments in this column, such as a country or a language.",
+        help="Count by segment: the name of a column such as country or language.",
         show_default=False,
     ),
 ]
@@ -237,11 +246,17 @@ SegmentNames = Annotated[
 Other = Annotated[
     bool,
     typer.Option(
-        "--other", help="Rows of no listed segment are a segment of their own, instead of an error."
+        "--other", help="Put rows of no listed segment into a segment 'other', instead of stopping."
     ),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", help="Where the result goes.", show_default=False)
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        help="The file or folder to write. Missing parent folders are made.",
+        show_default=False,
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for machines.")]
@@ -251,20 +266,20 @@ Verbose = Annotated[
 ]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", help="No progress and no notes; warnings and errors are still said."),
+    typer.Option("--quiet", help="Print no progress and no notes, only warnings and errors."),
 ]
 SkipBadRows = Annotated[
     bool,
     typer.Option(
-        "--skip-bad-rows", help="Count and skip rows that can't be read, instead of stopping."
+        "--skip-bad-rows", help="Skip and count rows that can't be read, instead of stopping."
     ),
 ]
 TokenizerName = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help=f"How text is cut (docs/text.md): {', '.join(NAMED_TOKENIZERS)} or"
-        f" {FILE_PREFIX}PATH, a tokenizer.json.",
+        help=f"How text is cut into tokens: {', '.join(NAMED_TOKENIZERS)}, or"
+        f" {FILE_PREFIX}PATH with a tokenizer.json.",
         show_default="words",
     ),
 ]
@@ -272,15 +287,15 @@ KeepCase = Annotated[
     bool | None,
     typer.Option(
         "--keep-case/--lower-case",
-        help="Whether case matters.",
-        show_default="as usual for the tokenizer",
+        help="Keep capital letters, or make all letters lower case.",
+        show_default="lower case; whitespace keeps capitals",
     ),
 ]
 Epsilon = Annotated[
     float | None,
     typer.Option(
         parser=parse_float,
-        help="Required: ε, how much one user may show.",
+        help="Required: ε, the privacy budget, such as 1. Smaller is more private.",
         show_default=False,
     ),
 ]
@@ -288,23 +303,24 @@ Delta = Annotated[
     float | None,
     typer.Option(
         parser=parse_float,
-        help="δ: far below 1/(number of users).",
-        show_default="1e-7 where it is used",
+        help="δ, the probability with which ε may fail. Choose it far below 1 / (number of users).",
+        show_default="1e-7 where the mechanism needs one",
     ),
 ]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(
         "--ledger",
-        help="Charge this ledger; refused if it would overspend (docs/ledger.md).",
+        help="Charge this ledger (a file of `bayesgram ledger create`). The command stops if too"
+        " little is left.",
         show_default=False,
     ),
 ]
 Unit = Annotated[
     str | None,
     typer.Option(
-        help="What one user id stands for, in your words, for the card and the ledger: \"a user's"
-        ' week", "a post".',
+        help='What one user id stands for, in your words, such as "a user\'s week" or "a post". The'
+        " card and the ledger show it.",
         show_default=DEFAULT_UNIT,
     ),
 ]
@@ -312,27 +328,33 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Check everything and say what would be charged; spend, draw and write nothing.",
+        help="Only check everything, and say what would be charged. Nothing is spent or written.",
     ),
 ]
 Seed = Annotated[
     int | None,
     typer.Option(
         parser=parse_int,
-        help="Repeatable noise, for tests: not for publication.",
+        help="A number that makes the noise repeatable, for tests. Do not publish the result.",
         show_default=False,
     ),
 ]
 Memory = Annotated[
     str,
     typer.Option(
-        help="What is being counted may take this much; the rest is spilled to disk. From 100MB."
+        help="Memory for counting, such as 500MB or 4GB, from 100MB. What does not fit goes to"
+        " disk."
     ),
 ]
-Engine = Annotated[EngineName, typer.Option(help="Where the work is done (docs/spark.md).")]
+Engine = Annotated[
+    EngineName, typer.Option(help="Where the work is done: on this machine, or on Spark.")
+]
 Master = Annotated[
     str | None,
-    typer.Option(help="Spark's master URL.", show_default="Spark's own setting, or this machine"),
+    typer.Option(
+        help="Spark's master URL, with --engine spark.",
+        show_default="Spark's own setting, or this machine",
+    ),
 ]
 
 
@@ -340,7 +362,7 @@ Delimiter = Annotated[
     str | None,
     typer.Option(
         metavar="CHARACTER",
-        help="What separates the columns of CSV and TSV files, such as ';' or '|'.",
+        help="The character between the columns of CSV and TSV files, such as ';'.",
         show_default="a comma in .csv, a tab in .tsv",
     ),
 ]

@@ -46,7 +46,9 @@ def tune(
     vocab: options.Vocab,
     epsilon: Annotated[
         float,
-        typer.Option(parser=parse_float, help="ε spent on the choice alone.", show_default=False),
+        typer.Option(
+            parser=parse_float, help="ε that the choice alone spends.", show_default=False
+        ),
     ],
     seed: options.Seed = None,
     json: options.Json = False,
@@ -103,7 +105,7 @@ def tune(
 def sensitivity(
     counts: options.Counts,
     vocab: options.Vocab,
-    slope: Annotated[float, typer.Option(parser=parse_float, help="S.")] = 1e-3,
+    slope: Annotated[float, typer.Option(parser=parse_float, help="S of the paper.")] = 1e-3,
     expected_users: mechanism_options.ExpectedUsers = None,
     max_count: mechanism_options.MaxCount = None,
     max_total: mechanism_options.MaxTotal = None,
@@ -189,28 +191,29 @@ def reproduce(
         typer.Option(
             parser=parse_int,
             help="How many made-up users.",
-            show_default="4000000, with --quick 100000",
+            show_default="4 million; with --quick 100k",
         ),
     ] = None,
     size: Annotated[
         int | None,
         typer.Option(
             parser=parse_int,
-            help="n-grams in the vocabulary.",
-            show_default="50000, with --quick 5000",
+            help="How many n-grams the vocabulary has.",
+            show_default="50k; with --quick 5k",
         ),
     ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
-            parser=parse_int, help="How often each is run.", show_default="5, with --quick 3"
+            parser=parse_int, help="How often each is run.", show_default="5; with --quick 3"
         ),
     ] = None,
     delta: Annotated[
         float, typer.Option(parser=parse_float, help="δ; the paper never states its own.")
     ] = 1e-7,
     quick: Annotated[
-        bool, typer.Option("--quick", help="About a minute for all: smaller everything.")
+        bool,
+        typer.Option("--quick", help="Use smaller numbers. All experiments take about a minute."),
     ] = False,
     force: options.Force = False,
     json: options.Json = False,

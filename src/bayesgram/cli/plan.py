@@ -26,7 +26,7 @@ Users = Annotated[
     int,
     typer.Option(
         parser=parse_int,
-        help="How many people write: a public round figure.",
+        help="How many people write. Give a public round figure, such as 100k.",
         rich_help_panel=PEOPLE_PANEL,
         show_default=False,
     ),
@@ -35,7 +35,7 @@ NgramsAUser = Annotated[
     float,
     typer.Option(
         parser=parse_float,
-        help="N-grams of the vocabulary that a user writes, on average.",
+        help="How many n-grams of the vocabulary a user writes on average.",
         rich_help_panel=PEOPLE_PANEL,
     ),
 ]
@@ -43,8 +43,9 @@ Unevenness = Annotated[
     float,
     typer.Option(
         parser=parse_float,
-        help="0: all write the same; 0.6: rather evenly; 1.2: some little, some a lot; 2: a few"
-        " very much.",
+        help="How unevenly people write: 0 all the same, 0.6 rather evenly, 1.2 some little and"
+        " some"
+        " a lot, 2 a few very much.",
         rich_help_panel=PEOPLE_PANEL,
     ),
 ]
@@ -52,8 +53,8 @@ Difference = Annotated[
     float,
     typer.Option(
         parser=parse_float,
-        help="Of their text from public text. 0.6: close; 1.2: somewhat; 1.8: as Reddit from"
-        " Wikipedia; 2.6: very.",
+        help="How far their text is from public text: 0.6 close, 1.2 somewhat, 1.8 as Reddit from"
+        " Wikipedia, 2.6 very far.",
         rich_help_panel=PEOPLE_PANEL,
     ),
 ]
@@ -64,23 +65,33 @@ def plan(
     users: Users,
     epsilon: Annotated[
         str | None,
-        typer.Option(help="ε to plan with, comma-separated.", show_default="0.1,0.2,0.5,1,2"),
+        typer.Option(
+            help="One or several ε to plan with, separated by commas.",
+            show_default="0.1,0.2,0.5,1,2",
+        ),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(parser=parse_float, help="δ.", show_default="1e-7, or the ledger's"),
+        typer.Option(
+            parser=parse_float,
+            help="δ of all releases together.",
+            show_default="1e-7, or that of the ledger",
+        ),
     ] = None,
     kl: Annotated[
         float | None,
         typer.Option(
-            parser=parse_float, help="Find the ε that reaches this KL.", show_default=False
+            parser=parse_float,
+            help="Find the smallest ε at which the KL divergence (in nats) is at most this.",
+            show_default=False,
         ),
     ] = None,
     known: Annotated[
         str | None,
         typer.Option(
-            help="Find the ε at which this much of what people write is expected to lie within a"
-            " factor of 2 of the release, such as 80%.",
+            help="Find the smallest ε at which this share of what people write, such as 80%, is"
+            " known"
+            " within a factor of 2.",
             show_default=False,
         ),
     ] = None,
@@ -88,27 +99,28 @@ def plan(
         int,
         typer.Option(
             parser=parse_int,
-            help="So many releases share ε, as a ledger composes them: 52 for a week each.",
+            help="How many releases share ε: 52 for one each week of a year.",
         ),
     ] = 1,
     segments: Annotated[
         int,
         typer.Option(
             parser=parse_int,
-            help="The people are in so many segments within one budget: plan an average one.",
+            help="How many segments (such as countries) share the budget. An average one is"
+            " planned.",
         ),
     ] = 1,
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Plan with what is left of this ledger; it is only read.", show_default=False
+            help="Plan with what is left of this ledger. Nothing is charged.", show_default=False
         ),
     ] = None,
     size: Annotated[
         int | None,
         typer.Option(
             parser=parse_int,
-            help="Plan with the most frequent n-grams of each order.",
+            help="How many n-grams of each order to plan with, such as 20k: the most frequent.",
             show_default="all, up to 100,000 of an order",
         ),
     ] = None,
@@ -116,7 +128,7 @@ def plan(
         int | None,
         typer.Option(
             parser=parse_int,
-            help="Simulated releases for each ε.",
+            help="How many releases to simulate for each ε.",
             show_default="3; 1 above 20,000 n-grams",
         ),
     ] = None,
@@ -125,7 +137,9 @@ def plan(
     difference: Difference = 1.8,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw KL and what is known over ε. A .svg or .png.", show_default=False),
+        typer.Option(
+            help="Draw the error and what is known over ε, as a .svg or .png.", show_default=False
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the picture if it exists.")
@@ -133,9 +147,10 @@ def plan(
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Simulate releases by `posterior`: what KL to expect at which ε, or which ε reaches a KL.
+    """Estimate how good a release would be at several ε, before anything is spent.
 
-    Public text and assumptions go in; no private data is read and nothing is spent.
+    The command simulates releases from public text and from what you assume about the people. It
+    reads no private data.
 
     Example: bayesgram plan --vocab vocab.parquet --users 1000000 --releases 52
     """

@@ -36,7 +36,8 @@ def release(
     vocab: options.Vocab,
     output: options.Output,
     mechanism: Annotated[
-        MechanismName, typer.Option(help="How the distribution is made (docs/promise.md).")
+        MechanismName,
+        typer.Option(help="How the noise is added. Keep the default unless you compare methods."),
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
@@ -46,8 +47,8 @@ def release(
     previous: Annotated[
         Path | None,
         typer.Option(
-            help="A release that this one follows: its prior, at no cost (docs/howto, publish"
-            " every week).",
+            help="An earlier release, such as last week's, to start from. It costs no extra"
+            " privacy.",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +63,11 @@ def release(
     tune: mechanism_options.Tune = False,
     grid: mechanism_options.GridOptions = mechanism_options.NO_GRID,
 ) -> None:
-    """Release a distribution over the vocabulary, with a card that says what it is worth.
+    """Publish the probabilities of the vocabulary's n-grams, with noise that protects each user.
+
+    It spends privacy budget. The result is a folder with the probabilities, the noisy measurements
+    and a card, which says what is guaranteed and how good the release is. --verbose shows the whole
+    card.
 
     Counts by segment (`bayesgram count --by`) give a folder for all people and one for each
     segment, in one budget.
@@ -174,12 +179,10 @@ def infer(
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Infer once more from the noisy measurements of a release, with other public text as prior.
+    """Compute a release again from its noisy measurements, with other public text.
 
-    Costs nothing.
-
-    N-grams are matched by their text: those that were not measured stand as public text has them,
-    moved by their words.
+    It costs no privacy. N-grams are matched by their text. Those that were not measured get the
+    probabilities of public text, corrected by their words.
 
     Example: bayesgram infer out --vocab other.parquet -o out-2
     """

@@ -115,7 +115,7 @@ def vocab(  # noqa: PLR0915 - one step after another
     size: Annotated[
         str | None,
         typer.Option(
-            help="How many n-grams to keep, of each order, such as 50000 or 50000,300000,200000.",
+            help="How many n-grams to keep, of each order, such as 50k or 50k,300k,200k.",
             show_default="50000",
         ),
     ] = None,
@@ -437,7 +437,7 @@ def count(
         bool,
         typer.Option(
             "--allow-public",
-            help="Go on where many private rows were rows of the public text, with a warning.",
+            help="Only warn, and go on, if many private rows were rows of the public text.",
         ),
     ] = False,
     engine_options: options.EngineOptions = options.LOCAL,
@@ -447,17 +447,18 @@ def count(
 ) -> None:
     """Count the vocabulary's n-grams in every user's PRIVATE text. The result is private.
 
-    --by counts by country, language or the like, for `release` to publish each and all people in
-    one budget. A person may be in several segments. The list of them is public: name it, don't read
-    it from the data.
+    The command also says how much the vocabulary covers: the share of all n-grams that people
+    wrote, repeats included, which the vocabulary lists.
 
-    --tokenizer is needed only for a vocabulary made elsewhere, which doesn't say how its text was
+    --by counts by country, language or another column. `bayesgram release` then publishes each
+    segment and all people together, in one budget. A person may be in several segments. The list of
+    segments is public: give it with --segments, it is not read from the data.
+
+    --tokenizer is needed only for a vocabulary from elsewhere, which does not say how its text was
     cut.
 
-    What the vocabulary covers is the share of people's n-grams that it lists, repeats included.
-
-    Private text that was given to `vocab` as public text is refused: vocab.parquet.rows knows its
-    rows.
+    The command stops if many private rows were public text of the vocabulary (vocab.parquet.rows
+    has their hashes): such a vocabulary is not public.
 
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user
     --text-column text -o counts
