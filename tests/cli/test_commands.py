@@ -280,7 +280,7 @@ def test_demo_at_small_size(work):
 
 def test_version_and_help():
     assert check_output("--version", cwd=".").startswith("bayesgram ")
-    assert "Run the whole story" in check_output("--help", cwd=".")
+    assert "Run all steps on made-up people" in check_output("--help", cwd=".")
 
 
 def test_python_m_bayesgram_is_the_same():
