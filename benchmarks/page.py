@@ -62,7 +62,7 @@ MEMORY = """## What stays in memory, and what waits on disk
   and the id, each). Occurrences beyond that wait on disk, 8 bytes each, and come back a 256th of the users at a time.
 - `release`, `evaluate` and `report`: a few blocks of half a million pairs of a user and an n-gram, however many users
   there are ([below](#users-that-stay-on-disk)). A file made elsewhere in which a user's rows are not together, `paper`,
-  `tune`, `sensitivity` and `audit` take 8 bytes for each pair, and the users' ids; 12 more while loading.
+  `paper tune`, `paper sensitivity` and `audit` take 8 bytes for each pair, and the users' ids; 12 more while loading.
 
 Two runs with `--memory 500MB`: `vocab` over 19.6 GB of made-up messages (2.4 GB, eight times over) took 139 s and
 0.69 GB; `count` over 9.8 GB of 4.4 million users (the same, four times over) took 116 s and 0.97 GB.

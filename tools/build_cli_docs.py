@@ -38,8 +38,12 @@ Completion of commands and options with the tab key: `bayesgram --install-comple
 your shell (bash, zsh, fish or PowerShell), `bayesgram --show-completion` prints what it would add.
 In the search of this site, options are found without their first dashes: `clip-norm`.
 
-What `vocab` and `count` did not read they [say in a line each](files.md). No command replaces an
-output without `--force`, and what a failed or stopped run had begun to write is removed. (A run
+Whole numbers may be written with k and M: `--size 20k`, `--users 1.5M`. `--verbose` adds details
+for experts to the sentences that a command prints.
+
+`vocab` and `count` [name the files that they did not read](files.md). Missing parent folders of an
+output are made. No command replaces an output without `--force`, and what a failed or stopped run
+had begun to write is removed. (A run
 killed by SIGKILL leaves hidden folders, readable by its owner only; the next run that writes there
 removes them, and `bayesgram clean` shows them: see
 [after a failed run](howto/after-a-failed-run.md).)

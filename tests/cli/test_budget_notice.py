@@ -35,7 +35,7 @@ def work(tmp_path_factory):
 def test_what_was_written_before_the_end_is_named(work):
     code = (
         "import bayesgram.cli.console as console, bayesgram.cli as c, os, sys\n"
-        "console.print_report = lambda *a, **k: os.kill(os.getpid(), 15)\n"
+        "console.print_summary = lambda *a, **k: os.kill(os.getpid(), 15)\n"
         "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'early.parquet']\n"
         "c.main()"
     )
@@ -52,7 +52,7 @@ def test_what_was_written_before_the_end_is_named(work):
         (
             "raise MemoryError",
             1,
-            "error: out of memory: use a smaller vocabulary or a larger machine. T",
+            "or a machine with more memory. T",
         ),
         ("raise bayesgram.errors.UsageError('x: wrong.')", 1, "error: x: wrong. T"),
         ("raise OSError(5, 'Input/output error', 'x')", 1, "error: x: Input/output error. T"),

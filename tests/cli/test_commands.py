@@ -143,10 +143,10 @@ def test_nothing_private_is_in_a_release(work, tmp_path):
 
 
 def test_the_card_is_printed_with_its_label(work):
-    shown = check_output(
-        *release_of("paper", "paper-card", "--slope", 0.01, "--rho", 0.7, "--expected-users", 1000),
-        cwd=work,
-    )
+    settings = ("--slope", 0.01, "--rho", 0.7, "--expected-users", 1000)
+    shown = check_output(*release_of("paper", "paper-short", *settings), cwd=work)
+    assert "Privacy:    ε = 1, δ = 1e-07 (EMPIRICAL). EMPIRICAL: not a differential-priv" in shown
+    shown = check_output(*release_of("paper", "paper-card", *settings, "--verbose"), cwd=work)
     assert "Guarantee:  EMPIRICAL: not a differential-privacy guarantee" in shown
     assert "ε = 1, δ = 1e-07 (EMPIRICAL)" in shown
     assert "max_count = 1, max_total = 1, slope = 0.01, rho = 0.7" in shown
@@ -175,7 +175,15 @@ def test_release_with_tuning(work):
 def test_tune(work):
     told = json.loads(
         check_output(
-            "tune", "counts", "--vocab", "vocab.parquet", "--epsilon", 0.5, "--json", cwd=work
+            "paper",
+            "tune",
+            "counts",
+            "--vocab",
+            "vocab.parquet",
+            "--epsilon",
+            0.5,
+            "--json",
+            cwd=work,
         )
     )
     assert told["guarantee"] == "EMPIRICAL"
@@ -184,7 +192,9 @@ def test_tune(work):
 
 def test_sensitivity(work):
     told = json.loads(
-        check_output("sensitivity", "counts", "--vocab", "vocab.parquet", "--json", cwd=work)
+        check_output(
+            "paper", "sensitivity", "counts", "--vocab", "vocab.parquet", "--json", cwd=work
+        )
     )
     assert 0 < told["exact"] <= told["bound"]
     assert "not for publication" in told["warning"]
@@ -270,7 +280,7 @@ def test_demo_at_small_size(work):
 
 def test_version_and_help():
     assert check_output("--version", cwd=".").startswith("bayesgram ")
-    assert "Run the whole story" in check_output("--help", cwd=".")
+    assert "Run all steps on made-up people" in check_output("--help", cwd=".")
 
 
 def test_python_m_bayesgram_is_the_same():
@@ -287,7 +297,6 @@ def test_python_m_bayesgram_is_the_same():
         (("vocab", "public.txt", "--order", 9, "-o", "x.parquet"), 2, "--order 9: an n-gram has 1 to 6 tokens."),
         (("vocab", "public.txt", "--size", 0, "-o", "x.parquet"), 2, "--size 0: a vocabulary has 1 to 100,000,000 n-grams."),
         (("vocab", "public.txt", "-o", "vocab.parquet"), 2, "vocab.parquet: exists already; choose another --output, or replace it with --force."),
-        (("vocab", "public.txt", "-o", "no/such/x.parquet"), 2, "does not exist; make it first."),
         (("vocab", "messages/a.parquet", "-o", "x.parquet"), 2, "no column 'text'; the columns are 'author', 'body'. Name the right one with --text-column."),
         (("count", "messages", "--vocab", "vocab.parquet", "--text-column", "body", "-o", "x"), 2, "no column 'user'; the columns are 'author', 'body'. Name the right one with --user-column."),
         (("count", "public.txt", "--vocab", "vocab.parquet", "-o", "x"), 2, "plain text has no user column"),
@@ -308,7 +317,7 @@ def test_python_m_bayesgram_is_the_same():
         (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--max-total", 0, "--mechanism", "laplace", "-o", "x"), 2, "--max-total 0: W, the most occurrences from a user, is a whole number from 1 to 1,000,000."),
         (("vocab", "public.txt", "-o", "public.txt", "--force"), 2, "public.txt: would replace the input public.txt; choose another --output."),
         (("count", "messages", "--vocab", "vocab.parquet", "--user-column", "author", "--text-column", "body", "-o", "messages", "--force"), 2, "messages: would replace the input messages; choose another --output."),
-        (("tune", "counts", "--vocab", "vocab.parquet"), 2, "Missing option '--epsilon'"),
+        (("paper", "tune", "counts", "--vocab", "vocab.parquet"), 2, "Missing option '--epsilon'"),
         (("evaluate", "messages", "--against", "counts"), 2, "messages: not a release folder (no card.json); make one with `bayesgram release`."),
         (("demo", "--users", 0, "-o", "x"), 2, "--users 0"),
         (("nonsense",), 2, "No such command 'nonsense'"),

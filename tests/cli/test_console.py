@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import typer
 
-from bayesgram.cli import console
+from bayesgram.cli import app, console
+from helpers import fork_server
 from helpers.commands import bayesgram, check_output, expect_refusal
 
 
@@ -72,7 +74,7 @@ def test_quiet_says_what_may_be_wrong_and_nothing_else(work):
     assert "Releasing by posterior" in loud.stderr
     assert quiet.stderr.startswith("warning: Weak: ε = 5")
     assert "Releasing" not in quiet.stderr
-    assert quiet.stdout.startswith("Mechanism: ")
+    assert quiet.stdout.startswith("Privacy: ")
     assert "--quiet" not in json.loads((work / "loud" / "card.json").read_text())["command"]
 
 
@@ -96,7 +98,7 @@ def test_the_card_is_for_people(work):
 
 
 def test_a_card_fits_a_terminal(work):
-    arguments = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1)
+    arguments = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--verbose")
     wrapped = bayesgram(*arguments, "-o", "wrapped", cwd=work, COLUMNS="80").stdout.splitlines()
     assert max(map(len, wrapped)) <= 80
     assert wrapped[-1] == "Written to: wrapped"
@@ -174,7 +176,7 @@ def test_steps_are_one_bar(capsys):
         ("import", "none.arpa"),
         ("interpolate", "none.arpa", "none-2.arpa", "--weights", "1,1"),
         ("report", "none"),
-        ("reproduce", "all", "--counts", "none", "--vocab", "none.parquet"),
+        ("paper", "reproduce", "all", "--counts", "none", "--vocab", "none.parquet"),
         ("audit", "none", "--vocab", "none.parquet", "--epsilon", 1),
         ("demo",),
         ("generate",),
@@ -182,8 +184,9 @@ def test_steps_are_one_bar(capsys):
     ids=lambda arguments: arguments[0],
 )
 def test_the_output_is_tried_before_anything_is_read(tmp_path, arguments):
-    assert "nowhere does not exist; make it first." in expect_refusal(
-        *arguments, "-o", "nowhere/x", cwd=tmp_path
+    (tmp_path / "file").touch()
+    assert "file is a file, and no folder can be in it; choose" in expect_refusal(
+        *arguments, "-o", "file/x", cwd=tmp_path
     )
 
 
@@ -201,3 +204,52 @@ def test_the_demo_says_a_command_that_can_be_typed(monkeypatch, tmp_path):
     beside.chmod(0o755)
     monkeypatch.setenv("PATH", str(beside.parent))
     assert demo._own_command() == "bayesgram"
+
+
+def test_text_is_printed_as_it_is(capsys):
+    console._rich_console.cache_clear()
+    console.print_table(":bug: [red]", ["[b]"], [[":smile: [red]x[/red]"]])
+    console.print_note("note: :bug: [b]x[/b]")
+    with console.step(":bug: [i]"):
+        pass
+    shown = capsys.readouterr()
+    assert ":bug: [red]" in shown.out
+    assert "[b]" in shown.out
+    assert ":smile: [red]x[/red]" in shown.out
+    assert "note: :bug: [b]x[/b]" in shown.err
+    assert ":bug: [i]" in shown.err
+
+
+@pytest.mark.parametrize(
+    "failure",
+    ["MemoryError()", "pyarrow.ArrowMemoryError('malloc of 99 bytes')", "OSError(12, 'x', 'y')"],
+)
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (["count", "x"], "Give the command less with --memory (such as --memory 200MB), or use a"),
+        (["release", "x"], "Use a"),
+    ],
+)
+def test_too_little_memory_is_one_line(work, failure, command, advice):
+    code = (
+        "import sys, pyarrow, bayesgram.cli.app as a\n"
+        f"def fail(): raise {failure}\n"
+        f"a._run = fail; sys.argv = ['bayesgram', *{command}]; a.main()"
+    )
+    done = fork_server.run_code(code, cwd=work, COLUMNS="1000")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: out of memory. {advice} smaller vocabulary (`bayesgram vocab --size`) or a machine"
+        " with more memory.\n"
+    )
+
+
+def test_the_commands_with_memory_are_known():
+    group = typer.main.get_command(app.build_app())
+    with_memory = [
+        name
+        for name, command in group.commands.items()
+        if any("--memory" in parameter.opts for parameter in command.params)
+    ]
+    assert tuple(with_memory) == app.MEMORY_COMMANDS

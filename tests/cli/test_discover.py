@@ -77,12 +77,9 @@ def test_what_many_write_is_found_and_what_one_writes_is_not(work):
 
 def test_the_table_says_how_many_of_which_order_and_how_far_above_the_level(work):
     said, found = (work / "said").read_text(), Discovery.load(work / "found")
-    by_order = ", ".join(
-        f"{int((found.orders == order).sum())} of order {order}" for order in (1, 2, 3)
-    )
-    assert (
-        f"Found:      {len(found)} new n-grams ({by_order}), each with a noisy weight above" in said
-    )
+    words, pairs, triples = (int((found.orders == order).sum()) for order in (1, 2, 3))
+    by_order = f"{words} words, {pairs} bigrams and {triples} trigrams"
+    assert f"Found:      {len(found)} n-grams that the vocabulary lacks: {by_order}." in said
     assert f"T = {found.threshold:.1f}" in said
     assert "█" in said
     assert "Ledger:     people, entry 1" in said
@@ -245,7 +242,7 @@ def test_nothing_found_says_what_it_would_take(work):
     )
     done = bayesgram(work, "discover", *options)
     said = " ".join(done.stderr.split())
-    assert "Found:      0 new n-grams" in done.stdout
+    assert "Found:      no n-gram that the vocabulary lacks" in done.stdout
     assert (
         "Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above T = 30.3."
         in said
@@ -407,5 +404,5 @@ def test_where_nobody_writes_anything_new_the_command_succeeds(work, rounds):
     said = bayesgram(
         work, "discover", "nothing-new.parquet", "--vocab", "vocab.parquet", *budget, "-o", out
     )
-    assert "Found:      0 new n-grams" in said.stdout
+    assert "Found:      no n-gram that the vocabulary lacks" in said.stdout
     assert len(Discovery.load(work / out)) == 0

@@ -83,6 +83,7 @@ def test_tables_for_people(work, capsys):
         "posts=posts.txt",
         "--text",
         "r=reviews.parquet",
+        "--verbose",
         cwd=work,
     )
     shown = capsys.readouterr()
@@ -154,7 +155,7 @@ def test_wrong_use(work, tmp_path, capsys):
         (("out-2", "x=out-2", *text), "x=out-2: is given twice; give each once."),
         (("my model=out-2", *text), "'my model' is no name of a model"),
         (("out-2", *text, "--plot", tmp_path / "x.pdf"), "x.pdf: a picture is a .svg or a .png; give a name that ends so."),
-        (("out-2", *text, "--plot", work / "no" / "x.svg"), "does not exist; make it first."),
+        (("out-2", *text, "--plot", work / "posts.txt" / "x.svg"), "posts.txt is a file, and no folder can be in it; choose another --plot."),
         (("out-2", "--against", "counts", *plot), "--plot shows how models do on text; give --text too, or leave --plot out."),
         (("public", *text, *plot), "--plot: none of these models says an ε; give a release, or a model folder made of one."),
     ):  # fmt: skip
@@ -336,12 +337,12 @@ def test_wrong_use_of_the_private_text(written):
 def test_release_prints_and_writes_what_the_card_says(written, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "0")  # whole lines, as a pipe gets them
     made = bg.Release.load(written / "out")
-    _print_release(made, written / "out", json=False)
+    _print_release(made, written / "out", json=False, verbose=True)
     lines = capsys.readouterr().out.splitlines()
     assert "".join(lines).count("The vocabulary covers 70% ± 4% of people's bigrams") == 1
     assert lines[-1].startswith("Written to: ")
     assert [line.partition(":")[0] for line in lines[-3:-1]] == ["Quality", "Deviations"]
-    _print_release(made, written / "out", json=True)
+    _print_release(made, written / "out", json=True, verbose=False)
     assert json.loads(capsys.readouterr().out)["card"]["quality"] == made.card.quality_sentences
 
 

@@ -58,7 +58,7 @@ DECIMAL = "is no number; a decimal is written with a point:"
     [
         ((*RELEASE, "--epsilon", "0,5"), f"'--epsilon': '0,5' {DECIMAL} 0.5."),
         (
-            ("tune", "counts", "--vocab", "v", "--epsilon", "0,3"),
+            ("paper", "tune", "counts", "--vocab", "v", "--epsilon", "0,3"),
             f"'--epsilon': '0,3' {DECIMAL} 0.3.",
         ),
         ((*PLAN, "--users", "1e5", "--kl", "-0,05"), f"'--kl': '-0,05' {DECIMAL} -0.05."),
@@ -158,7 +158,6 @@ def test_any_text_is_a_number_or_has_a_next_step(text):
         ((*RELEASE[:-1], "counts", "--epsilon", 1, "--force"), "counts: would replace the input counts; choose another --output."),
         (("vocab", "public.txt", "-o", "public.txt/out"), "public.txt is a file, and no folder can be in it; choose another --output."),
         (("vocab", "public.txt", "-o", "public.txt/a/out"), "public.txt is a file, and no folder can be in it; choose another --output."),
-        (("vocab", "public.txt", "-o", "none/a/out"), "none/a does not exist; make it first."),
         (("demo", "--users", 99, "-o", "x"), "--users 99: the number of users of a demo is a whole number from 100 to 10,000,000."),
         (("demo", "--sentences", 5, "-o", "x"), "--sentences 5: the number of sentences of a demo is a whole number from 100 to"),
         (("predict", "vocab.parquet", "the"), "vocab.parquet: no language model; give a release folder, a model folder or an ARPA file."),
@@ -283,3 +282,23 @@ def test_help_is_not_cut_off_in_80_columns(command, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert not [line for line in shown.splitlines() if "…" in line.replace(" … ", "")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [("20k", 20_000), ("1.5M", 1_500_000), ("3K", 3_000), ("2m", 2_000_000), (" 7k ", 7_000)],
+)
+def test_thousands_and_millions_have_letters(typed, number):
+    assert options.parse_int(typed) == number
+
+
+@pytest.mark.parametrize("typed", ["k", "1.5", "1.2345k", "1kk", "1 k", "20g", "1e3k", "1,5k"])
+def test_other_letters_are_no_numbers(typed):
+    with pytest.raises(typer.BadParameter, match="is no whole number"):
+        options.parse_int(typed)
+
+
+def test_sizes_may_be_written_with_letters(work, capsys):
+    sizes = ("--orders", "1,2", "--size", "0.002k,0.003k")
+    run_in_process("vocab", "public.txt", *sizes, "-o", "made/by/k.parquet", "--json", cwd=work)
+    assert json.loads(capsys.readouterr().out)["ngrams"] == 5

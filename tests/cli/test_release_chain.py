@@ -78,7 +78,7 @@ def test_infer_takes_the_measurements_and_another_vocabulary(work):
         "Inferred:   from the measurements of week-1, with public as public text; 60 n-grams were measured"
         in printed
     )
-    assert "Claims:     ε = 0.5, δ = 1e-06 (PROVED)" in printed
+    assert "Privacy:    ε = 0.5, δ = 1e-06 (PROVED)" in printed
     given, made = Release.load(work / "week-1"), Release.load(work / "again")
     assert made.measurements.digest == given.measurements.digest
     assert made.card.command == "bayesgram infer week-1 --vocab other.parquet --output again"
@@ -174,17 +174,14 @@ def test_what_is_not_marked_as_published_is_not_followed(work):
 def test_a_release_after_a_seeded_one_says_that_nothing_is_proved(work):
     commands.check_output(*release("seeded", "--seed", 1), cwd=work)
     printed = commands.check_output(*release("after", "--previous", "seeded"), cwd=work)
-    assert (
-        "Guarantee:  NONE: made from seeded (ε = 0.5, δ = 1e-06, NONE): nothing is proved"
-        in printed
-    )
+    assert "(NONE). NONE: made from seeded (ε = 0.5, δ = 1e-06, NONE): nothing is proved" in printed
     assert "(NONE)" in printed
     again = commands.check_output(
         "infer", "after", "--vocab", "other.parquet", "-o", "after-2", cwd=work
     )
-    assert "Guarantee:  NONE" in again
+    assert "(NONE). NONE: made from" in again
     model = commands.bayesgram("export", "after", "--format", "arpa", "-o", "after.arpa", cwd=work)
-    assert "label:  NONE" in model.stdout
+    assert "(NONE), as the release." in model.stdout
     assert "warning: after.arpa is not for publication: made from a release" in " ".join(
         model.stderr.split()
     )

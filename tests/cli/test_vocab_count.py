@@ -121,10 +121,11 @@ def test_what_the_vocabulary_covers_is_said(work):
     done = bayesgram(*count("people.csv", output="covered"), cwd=work)
     assert done.returncode == 0, done.stderr
     # 200 of 200 · 2 + 150 · 2 bigrams are listed: 29%.
-    lines = dict(line.split(":", 1) for line in done.stdout.splitlines())
-    assert lines["covers"].strip() == "29% of bigrams"
-    assert lines["users"].strip() == "about 200"
-    assert lines["users without n-grams"].strip() == "about 150"
+    shown = " ".join(done.stdout.split())
+    assert "Wrote covered: the counts of about 200 users. They are private" in shown
+    assert "The vocabulary covers 29% of bigrams that people wrote." in shown
+    assert "Users who wrote none of its n-grams: about 150." in shown
+    assert "Rows without text: fewer than 100." in shown
     said = " ".join(done.stderr.split())
     assert (
         "note: vocab.parquet covers 29% of bigrams that people wrote. To cover more, make a larger"
@@ -140,14 +141,12 @@ def test_what_the_vocabulary_covers_is_said(work):
 
 def test_nothing_is_to_be_done_where_the_vocabulary_covers_enough(work):
     done = bayesgram(*count("data/a.csv", output="enough"), cwd=work)
-    assert "covers: 100% of bigrams" in " ".join(done.stdout.split())
-    assert "users without n-grams: fewer than 100" in " ".join(done.stdout.split())
+    assert "covers 100% of bigrams that people wrote." in " ".join(done.stdout.split())
+    assert "Users who wrote none of its n-grams: fewer than 100." in " ".join(done.stdout.split())
     assert "To cover more" not in done.stderr
     (work / "words.csv").write_text("user,text\nann,alone\n")
     done = bayesgram(*count("words.csv", output="words"), cwd=work)
-    assert "covers: nothing: people wrote no n-gram of these orders" in " ".join(
-        done.stdout.split()
-    )
+    assert "covers nothing: people wrote no n-gram of these orders" in " ".join(done.stdout.split())
     assert "To cover more" not in done.stderr
 
 
@@ -158,3 +157,29 @@ def test_coverage_is_of_all_segments_together(work):
     told = json.loads(check_output(*count("by.csv", *chosen, output="by"), cwd=work))
     assert told["coverage"] == {"2": 0.5}
     assert told["users_without_ngrams"] == 100  # at most: below 100 is rounded to 100
+
+
+def test_files_with_semicolons_in_latin_1(work):
+    data = f"user;text\nann;the red fish\nbo;caf\xe9 {SECRET}\nche;\n"
+    (work / "western.csv").write_bytes(data.encode("latin-1"))
+    said = fail(*count("western.csv", output="west"), cwd=work, code=2)
+    assert said.endswith("and the file is read with commas. Say so with --delimiter ';'.")
+    semicolons = ("--delimiter", ";")
+    said = fail(*count("western.csv", *semicolons, output="west"), cwd=work, code=1)
+    assert (
+        "row 2: the text is not valid UTF-8; it looks like Latin-1. Say so with --encoding" in said
+    )
+    arguments = (*semicolons, "--encoding", "latin-1", "--json")
+    told = json.loads(check_output(*count("western.csv", *arguments, output="west"), cwd=work))
+    assert (told["any_ngram_found"], told["rows_without_text"]) == (True, 100)
+    vocabulary = ("vocab", "western.csv", "--order", 1, "-o", "western.parquet")
+    told = json.loads(check_output(*vocabulary, *arguments, cwd=work))
+    assert told["ngrams"] == 5
+    assert "café" in pq.read_table(work / "western.parquet")["ngram"].to_pylist()
+
+
+def test_a_delimiter_that_is_none_is_wrong_use(work):
+    said = fail(*count("data/a.csv", "--delimiter", ";;", output="x"), cwd=work, code=2)
+    assert "--delimiter ';;': give one character such as ';'" in said
+    said = fail(*count("data/a.csv", "--encoding", "utf-16", output="x"), cwd=work, code=2)
+    assert "--encoding 'utf-16': give utf-8, latin-1, cp1252" in said

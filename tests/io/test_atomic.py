@@ -122,3 +122,35 @@ def test_what_is_in_its_place_but_not_confirmed_is_told_so(tmp_path, monkeypatch
     ):
         file.write_text("ours")
     assert (tmp_path / "file").read_text() == "ours"
+
+
+def test_missing_parents_are_made_by_writing_and_not_by_the_check(tmp_path):
+    target = tmp_path / "a" / "b" / "out"
+    assert check_writable(target, force=False, contents=("x",)) == target
+    assert list(tmp_path.iterdir()) == []
+    with write_folder_atomically(target, contents=("x",)) as folder:
+        (folder / "x").touch()
+    assert (target / "x").exists()
+    with write_file_atomically(tmp_path / "c" / "file") as file:
+        file.write_text("x")
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["file"]
+
+
+def test_parents_of_an_output_that_failed_are_removed_unless_somebody_uses_them(tmp_path):
+    def fail(name):
+        with pytest.raises(ZeroDivisionError), write_file_atomically(tmp_path / name / "out"):
+            if name == "used/b":
+                (tmp_path / "used" / "other").touch()
+            raise ZeroDivisionError
+
+    fail("a/b")
+    fail("used/b")
+    assert [path.name for path in tmp_path.rglob("*")] == ["used", "other"]
+
+
+def test_a_parent_can_be_no_file_and_no_link_to_nowhere(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(UsageError, match=f"{name} is a file, and no folder can be in it"):
+            check_writable(tmp_path / name / "a" / "out", force=False)

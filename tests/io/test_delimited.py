@@ -164,7 +164,10 @@ def test_no_header_row(put, read, name, data):
 
 def test_a_header_that_is_not_utf8(put, read):
     path = put("x.csv", b"user,text,stra\xdfe\na,b,c\n")
-    assert message(read, path) == f"{path}: the header row is not valid UTF-8. Save it as UTF-8."
+    assert (
+        message(read, path)
+        == f"{path}: the header row is not valid UTF-8. Save the file as UTF-8, or name its encoding, such as encoding=latin-1."
+    )
 
 
 def test_two_columns_of_one_name(put, read):
@@ -366,7 +369,7 @@ def test_a_hostile_header_is_read_as_the_page_says(parse, rest, block):
     data = b"\xef\xbb\xbf\r\n\nuser,text," + rest
     rows, error = read_slowly(data)
     found, said = parse(data, block)
-    if said == "the header row is not valid UTF-8. Save it as UTF-8.":
+    if said is not None and said.startswith("the header row is not valid UTF-8. "):
         return
     assert said == error
     assert len(found) == len(rows)

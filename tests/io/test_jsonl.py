@@ -220,7 +220,7 @@ def test_mixed_ids_huge_ids_and_the_last_of_equal_keys():
         ('{"user": true}', USER_NOT_ID),
         ('{"user": ["a"]}', USER_NOT_ID),
         ('{"user": "a", "text": 3}', TEXT_NOT_STRING),
-        ('{"user": "a", "text": {}}', TEXT_NOT_STRING),
+        ('{"user": "a", "text": true}', TEXT_NOT_STRING),
     ],
 )
 def test_why_a_line_is_bad(put, read, line, reason):

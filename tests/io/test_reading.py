@@ -254,11 +254,11 @@ FOREIGN = [
     ("x.csv", lzma.compress(b"user,text\na,b\n"), PACKED_AS.format("xz", "csv", ".xz")),
     ("x.csv", b"PK\x03\x04...", "holds a zip archive, or a workbook, which can't be read as csv. Unpack it first; save a workbook as CSV (UTF-8)."),
     ("x.json", b"PAR1...", "holds Parquet, which can't be read as jsonl. Let its name end with .parquet."),
-    ("x.csv", b"user;text\na;b\n", "the names in its first row have semicolons between them, and .csv is read with commas. Write it with commas or tabs, or write Parquet or JSON lines."),
-    ("x.csv", b"sep=;\r\nuser;text\r\na;b\r\n", "the names in its first row have semicolons between them, and .csv is read with commas. Write it with commas or tabs, or write Parquet or JSON lines."),
-    ("x.csv", b"time;who;what\n1;a,c;b\n", "the names in its first row have semicolons between them, and .csv is read with commas. Write it with commas or tabs, or write Parquet or JSON lines."),
-    ("x.csv", b"user\ttext\na\tb\n", "the names in its first row have tabs between them, and .csv is read with commas. Let its name end with .tsv, or write Parquet or JSON lines."),
-    ("x.tab", b'"user","text"\na,b\n', "the names in its first row have commas between them, and .tsv is read with tabs. Let its name end with .csv, or write Parquet or JSON lines."),
+    ("x.csv", b"user;text\na;b\n", "the names in its first row have semicolons between them, and the file is read with commas. Say so with delimiter=';'."),
+    ("x.csv", b"sep=;\r\nuser;text\r\na;b\r\n", "the names in its first row have semicolons between them, and the file is read with commas. Say so with delimiter=';'."),
+    ("x.csv", b"time;who;what\n1;a,c;b\n", "the names in its first row have semicolons between them, and the file is read with commas. Say so with delimiter=';'."),
+    ("x.csv", b"user\ttext\na\tb\n", "the names in its first row have tabs between them, and the file is read with commas. Say so with delimiter='\\t'."),
+    ("x.tab", b'"user","text"\na,b\n', "the names in its first row have commas between them, and the file is read with tabs. Say so with delimiter=','."),
     ("x.json", b'[{"user":"a","text":"b"}]', "is one JSON array" + LINES.format("jq -c '.[]' OLD > NEW.jsonl")),
     ("x.json.gz", b'\n [\n{"user":"a","text":"b"},\n{"user":"a","text":"b"}\n]\n', "is one JSON array" + LINES.format("jq -c '.[]' OLD > NEW.jsonl")),
     ("x.json", b'{\n  "user": "a",\n  "text": "b"\n}\n', "has objects spread over several lines" + LINES.format("jq -c . OLD > NEW.jsonl")),
@@ -423,3 +423,127 @@ def test_a_chunk_of_bad_rows_only(put):
     reader = read_records(inputs, text_column="text", user_column="user", skip_bad_rows=True)
     assert [batch.user.to_pylist() for batch in reader if len(batch)] == [[b"a"]]
     assert reader.bad_rows.total == 1
+
+
+LATIN_1 = (
+    "the text is not valid UTF-8; it looks like Latin-1. Say so with encoding=latin-1, or convert"
+    f" the file: `iconv -f LATIN1 -t UTF-8 OLD > NEW`. {SKIP}"
+)
+WESTERN = [
+    ("x.csv", "user,text\na,b\né,naïve\n"),
+    ("x.tsv.gz", "user\ttext\na\tb\né\tnaïve\n"),
+    ("x.jsonl", '{"user":"a","text":"b"}\n{"user":"é","text":"naïve"}\n'),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), WESTERN)
+def test_another_encoding_is_recognised_and_can_be_named(put, read, name, text):
+    path = put(name, text.encode("latin-1"))
+    assert read(path, encoding="latin-1") == [("a", "b"), ("é", "naïve")]
+    texts = put(f"texts-{name}", text.replace("é", "e").encode("latin-1"))
+    assert message(read, texts) == f"{texts}: row 2: {LATIN_1}"
+
+
+def test_an_encoding_holds_for_plain_text_and_is_ignored_by_tables(put, put_rows, read):
+    path = put("x.txt.gz", "naïve “quotes”\nb\n".encode("cp1252"))
+    assert read(path, user=None, encoding="Windows-1252") == ["naïve “quotes”", "b"]
+    assert "looks like Windows-1252. Say so with encoding=cp1252" in message(read, path, user=None)
+    assert read(put_rows("x.parquet", ROWS), encoding="latin-1", delimiter=";") == ROWS
+
+
+@pytest.mark.parametrize("block", [1, 2, 7, 1000])
+def test_blocks_do_not_show_in_another_encoding(put, read, monkeypatch, block):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", block)
+    path = put("x.csv", 'user,text\né,"naïve\nça"\nb,ü\n'.encode("latin-1"))
+    assert read(path, encoding="latin-1") == [("é", "naïve\nça"), ("b", "ü")]
+
+
+def test_bytes_that_an_encoding_lacks(put, read):
+    path = put("x.txt", b"zanzibar \x81\n")
+    assert message(read, path, user=None, encoding="cp1252") == (
+        f"{path}: holds bytes that cp1252 does not have. Name the right `encoding`."
+    )
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-7", "shift_jis", "rot13", "none", "a\0b", ""])
+def test_encodings_in_which_a_row_depends_on_others_are_refused(put, read, encoding):
+    path = put("x.txt", b"a\n")
+    assert message(read, path, user=None, encoding=encoding).startswith(
+        f"encoding={encoding!r}: give utf-8, latin-1, cp1252 (Windows) or another"
+    )
+
+
+@pytest.mark.parametrize("delimiter", [";", "|", "\t", "\\t", "tab", ":", "~"])
+def test_any_delimiter_can_be_named(put, read, delimiter):
+    mark = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+    lines = [("user", "text"), ("a", '"b, ""c"""'), ("d", "e,f")]
+    path = put("x.csv", "\r\n".join(mark.join(line) for line in lines).encode())
+    assert read(path, delimiter=delimiter) == [("a", 'b, "c"'), ("d", "e,f")]
+
+
+def test_a_line_that_names_the_delimiter_is_no_header(put, read):
+    path = put("x.csv", b"sep=;\r\nuser;text\r\na;b\r\n")
+    assert read(path, delimiter=";") == [("a", "b")]
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", "a", "1", " ", '"', "\n", "\r", "é", "\0"])
+def test_characters_that_can_not_separate_columns(put, read, delimiter):
+    assert message(read, put("x.csv", b"user,text\n"), delimiter=delimiter).startswith(
+        f"delimiter={delimiter!r}: give one character such as ';', '|' or '\\t' (a tab);"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ('["b"]', """the text is a list, not a string. The column is 'text'. Name another one with `text_column`, or make it text: `jq -c '.text |= join(" ")' OLD > NEW.jsonl`"""),
+        ('{"x": "zanzibar"}', "the text is a nested object, not a string. The column is 'text'. Name another one with `text_column`, or make it text: `jq -c '.text |= .FIELD' OLD > NEW.jsonl`"),
+    ],
+)  # fmt: skip
+def test_lists_and_objects_in_json_are_named_with_the_next_step(put, read, value, said):
+    path = put("x.jsonl", f'{{"user":"a","text":{value}}}\n'.encode())
+    assert message(read, path) == f"{path}: row 1: {said}. {SKIP}"
+
+
+def test_a_field_of_nested_json_is_named_with_the_next_step(put, read):
+    path = put("x.jsonl", b'{"user":"a","message":{"text":"zanzibar","lang":"en"}}\n')
+    said = (
+        f"{path}: no column {{!r}}; the columns are 'user', 'message'. It is a field of the nested"
+        " column 'message', and nested values are not read. Make it a column first: `jq -c '. +"
+        " {{text: .message.text}}' OLD > NEW.jsonl`."
+    )
+    assert message(read, path) == said.format("text")
+    assert message(read, path, text="message.text") == said.format("message.text")
+
+
+def test_lists_and_structs_in_tables_are_named_with_the_next_step(tmp_path, read):
+    table = pa.table({"user": ["a"], "text": [["b", "c"]], "message": [{"body": "d"}]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    path = tmp_path / "x.parquet"
+    assert message(read, path).endswith(
+        "the text column 'text' holds lists (list<element: string>); it must hold text. Join each"
+        " list into one text first (`pl.col('text').list.join(' ')` in polars), or name the right"
+        " one with `text_column`."
+    )
+    assert message(read, path, text="message").endswith(
+        "holds nested values (a struct); it must hold text. Make its fields columns first"
+        " (`frame.unnest('message')` in polars), or name the right one with `text_column`."
+    )
+    assert message(read, path, text="body").endswith(
+        "It is a field of the nested column 'message', and nested values are not read. Make it a"
+        " column first: `frame.unnest('message')` in polars."
+    )
+
+
+def test_rows_without_text_are_counted(put):
+    inputs = [
+        put("x.csv", b"user,text\na,\nb,c\n"),
+        put(
+            "x.jsonl",
+            b'{"user":"a","text":null}\n{"user":"a","text":""}\n{"user":"a","text":" "}\n',
+        ),
+    ]
+    reader = read_records(inputs, text_column="text", user_column="user")
+    for _ in range(2):
+        assert sum(map(len, reader)) == 5
+        assert reader.bad_rows.without_text == 3

@@ -212,7 +212,7 @@ def test_the_command_on_given_counts(data, tmp_path):
         "--seeds",
         1,
     )
-    done = bayesgram("reproduce", "table-1", *given, "-o", "out", cwd=tmp_path)
+    done = bayesgram("paper", "reproduce", "table-1", *given, "-o", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "table-1" in done.stdout
     assert DISCLOSURE in done.stdout
@@ -223,7 +223,7 @@ def test_the_command_on_given_counts(data, tmp_path):
     table = pl.read_csv(tmp_path / "out" / "table-1.csv", infer_schema_length=None)
     assert set(table["vocabulary_size"]) == {120}
     assert math.isclose(table["delta"].max(), 1e-7)
-    again = bayesgram("reproduce", "table-1", *given, "-o", "out", cwd=tmp_path)
+    again = bayesgram("paper", "reproduce", "table-1", *given, "-o", "out", cwd=tmp_path)
     assert again.returncode == 2
     assert "exists already" in again.stderr
 
@@ -248,7 +248,7 @@ def test_the_command_on_given_counts(data, tmp_path):
     ],
 )
 def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
-    done = bayesgram("reproduce", *arguments, "-o", "out", "--quick", cwd=tmp_path)
+    done = bayesgram("paper", "reproduce", *arguments, "-o", "out", "--quick", cwd=tmp_path)
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr

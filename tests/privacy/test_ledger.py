@@ -168,8 +168,11 @@ def test_a_ledger_is_never_made_over_something(used):
 
 
 def test_missing_things(tmp_path):
-    with pytest.raises(UsageError, match=r"the folder .*/none does not exist; make it first\.$"):
-        Ledger.create(tmp_path / "none" / "a.ledger", population="p", budget=Budget(1))
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(UsageError, match=r"/file is a file, and no folder can be in it; choose"):
+        Ledger.create(file / "a.ledger", population="p", budget=Budget(1))
+    file.unlink()
     with pytest.raises(
         UsageError,
         match=r"can't be opened \(No such file or directory\); make it with: bayesgram ledger",

@@ -568,7 +568,7 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
         run(*counted, "--allow-public")
         common = [name, "--vocab", f"{name}.parquet", "--seed", 4]
         run("release", *common, "--epsilon", 1, "-o", f"{name}-out", *more)
-        report = run("sensitivity", *common, "--slope", 0.2, "--json", *more)
+        report = run("paper", "sensitivity", *common, "--slope", 0.2, "--json", *more)
         (tmp_path / f"{name}.txt").write_text(
             "\n".join(line for line in report.splitlines() if "seconds" not in line)
         )

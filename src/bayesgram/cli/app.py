@@ -1,5 +1,6 @@
 """The list of commands, and the one place where errors become messages and exit codes."""
 
+import errno
 import os
 import signal
 import sys
@@ -13,42 +14,49 @@ import typer
 
 from bayesgram.cli import console
 from bayesgram.cli.budget_notice import BudgetNotice
-from bayesgram.cli.options import as_command
+from bayesgram.cli.options import TYPER_SETTINGS, as_command, unwrap_help
 from bayesgram.errors import BayesgramError
 from bayesgram.version import DOCS_ADDRESS, VERSION
 
 # Before NumPy is loaded: our matrices are small, so BLAS threads would only compete for the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# The module and function of each command, in the order in which --help lists them.
-COMMANDS = {
-    "demo": "demo.demo",
-    "generate": "demo.generate",
-    "vocab": "vocab_count.vocab",
-    "discover": "discover.discover",
-    "review": "discover.review",
-    "count": "vocab_count.count",
-    "plan": "plan.plan",
-    "release": "release.release",
-    "infer": "release.infer",
-    "tune": "paper.tune",
-    "sensitivity": "paper.sensitivity",
-    "compare": "compare.compare",
-    "evaluate": "evaluate.evaluate",
-    "export": "language_model.export",
-    "predict": "language_model.predict",
-    "interpolate": "language_model.interpolate",
-    "report": "report.report",
-    "serve": "serve.serve",
-    "reproduce": "paper.reproduce",
-    "audit": "audit.audit",
-    "clean": "clean.clean",
-    "import": "language_model.import_arpa",
-    "ledger": "ledger.ledger_app",
-    "docs": "docs.docs",
+# The module and function of each command, in the groups and the order in which --help lists them.
+COMMAND_GROUPS = {
+    "Everyday": {
+        "demo": "demo.demo",
+        "generate": "demo.generate",
+        "vocab": "vocab_count.vocab",
+        "count": "vocab_count.count",
+        "release": "release.release",
+        "discover": "discover.discover",
+        "review": "discover.review",
+        "compare": "compare.compare",
+        "evaluate": "evaluate.evaluate",
+        "report": "report.report",
+        "serve": "serve.serve",
+        "clean": "clean.clean",
+        "docs": "docs.docs",
+    },
+    "Language model": {
+        "export": "language_model.export",
+        "predict": "language_model.predict",
+        "interpolate": "language_model.interpolate",
+        "import": "language_model.import_arpa",
+    },
+    "Planning and budget": {
+        "plan": "plan.plan",
+        "ledger": "ledger.ledger_app",
+    },
+    "Research": {
+        "infer": "release.infer",
+        "audit": "audit.audit",
+        "paper": "paper.paper_app",
+    },
 }
+COMMANDS = {name: path for group in COMMAND_GROUPS.values() for name, path in group.items()}
 
-OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
+MEMORY_COMMANDS = ("vocab", "count", "discover")  # those with --memory
 
 # --- Commands ---
 
@@ -65,9 +73,13 @@ def _root(
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Publish n-grams of people's text under user-level differential privacy.
+    """Publish n-gram statistics and language models of people's text, with a privacy guarantee.
 
-    Public text is the prior.
+    The guarantee is user-level differential privacy: whether any one person's text is in the data
+    changes the results very little. Bayesgram starts from public text and corrects it by what your
+    users write.
+
+    A first run: `bayesgram demo`. Your own data: `bayesgram vocab`, then `count` and `release`.
 
     Example: bayesgram demo
     """
@@ -79,22 +91,19 @@ def build_app(*names: str) -> typer.Typer:
 
     All of them take a tenth of a second more.
     """
-    app = typer.Typer(
-        name="bayesgram",
-        epilog=f"Documentation: bayesgram docs, or {DOCS_ADDRESS}/index.html",
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback()(_root)
-    for name in names or COMMANDS:
-        module_name, _, attribute = COMMANDS[name].partition(".")
-        command = getattr(import_module(f"bayesgram.cli.{module_name}"), attribute)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(as_command(command))
+    epilog = f"Documentation: bayesgram docs, or {DOCS_ADDRESS}/index.html"
+    app = typer.Typer(name="bayesgram", epilog=epilog, **TYPER_SETTINGS)
+    app.callback()(unwrap_help(_root))
+    for group, commands in COMMAND_GROUPS.items():
+        for name in commands:
+            if names and name not in names:
+                continue
+            module_name, _, attribute = COMMANDS[name].partition(".")
+            command = getattr(import_module(f"bayesgram.cli.{module_name}"), attribute)
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name, rich_help_panel=group)
+            else:
+                app.command(name, rich_help_panel=group)(as_command(command))
     return app
 
 
@@ -120,14 +129,12 @@ def main() -> NoReturn:
         _run()
     except BayesgramError as error:
         _fail(error.render(console.format_argument), error.exit_code)
-    except MemoryError:
-        _fail(OUT_OF_MEMORY, 1)
+    except MemoryError:  # Arrow's ArrowMemoryError is one
+        _fail(_out_of_memory_message(), 1)
     except BrokenPipeError:
         os._exit(128 + signal.SIGPIPE)  # whoever reads the output has closed it
     except OSError as error:
-        place = error.filename or "a file, or standard output"
-        reason = os.strerror(error.errno) if error.errno else "can not be read or written"
-        _fail(f"{place}: {reason}.", 1)
+        _fail(_system_message(error), 1)
     except Exception as error:
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
@@ -150,11 +157,32 @@ def _run() -> None:
         sys.exit(exit_code)
 
 
+def _system_message(error: OSError) -> str:
+    """Return the message for an error of the system."""
+    if error.errno == errno.ENOMEM:
+        return _out_of_memory_message()
+    place = error.filename or "a file, or standard output"
+    reason = os.strerror(error.errno) if error.errno else "can not be read or written"
+    return f"{place}: {reason}."
+
+
+def _out_of_memory_message() -> str:
+    """Return what to do where the command takes more memory than there is."""
+    if sys.argv[1:2] and sys.argv[1] in MEMORY_COMMANDS:
+        advice = "Give the command less with --memory (such as --memory 200MB), or use"
+    else:
+        advice = "Use"
+    return (
+        f"out of memory. {advice} a smaller vocabulary (`bayesgram vocab --size`) or a machine with"
+        " more memory."
+    )
+
+
 def _unexpected_message(error: Exception) -> str:
     """Return the message for an error that no command expects."""
     # Python's compile(), which the templates of pages call, reports so that there is no memory.
     if isinstance(error, SystemError) and "without setting an exception" in str(error):
-        return OUT_OF_MEMORY
+        return _out_of_memory_message()
     return (
         f"unexpected {type(error).__name__} inside bayesgram {VERSION}. Please report it;"
         " BAYESGRAM_DEBUG=1 shows where (that output may quote private data)."

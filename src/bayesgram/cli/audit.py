@@ -25,23 +25,28 @@ def audit(
     attacks: Annotated[
         str | None,
         typer.Option(
-            help=f"From {', '.join(Attack)}.",
+            help=f"Which attacks, separated by commas: {', '.join(Attack)}.",
             show_default="likelihood-ratio, scale, one-run, leaks",
         ),
     ] = None,
     confidence: Annotated[
         float,
-        typer.Option(parser=parse_float, help="That no bound is wrong, all attacks together."),
+        typer.Option(
+            parser=parse_float, help="The probability that no bound is wrong, all attacks together."
+        ),
     ] = 0.99,
     runs: Annotated[
         int,
         typer.Option(
-            parser=parse_int, help="Outputs of each dataset for black-box and membership."
+            parser=parse_int,
+            help="How many outputs black-box and membership draw from each dataset.",
         ),
     ] = 200,
     seed: Annotated[
         int | None,
-        typer.Option(parser=parse_int, help="Repeatable attackers.", show_default=False),
+        typer.Option(
+            parser=parse_int, help="A number that makes the attacks repeatable.", show_default=False
+        ),
     ] = None,
     output: Annotated[
         Path | None,

@@ -18,8 +18,8 @@ def clean(
         list[Path] | None,
         typer.Argument(
             metavar="[FOLDER...]",
-            help="Where outputs were to go; here, if none is given.",
-            show_default=False,
+            help="Folders in which outputs were written.",
+            show_default="this folder",
         ),
     ] = None,
     remove: Annotated[
@@ -35,7 +35,7 @@ def clean(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Show what killed runs of yours left in these folders and in the system's temporary one.
+    """Show, or remove, temporary files that killed runs of yours left behind.
 
     It may be private.
 

@@ -36,37 +36,44 @@ def compare(
     fdr: Annotated[
         float,
         typer.Option(
-            parser=parse_float, help="The false discovery rate: so much of the list may be chance."
+            parser=parse_float,
+            help="The false discovery rate: the share of the list that may be there by chance.",
         ),
     ] = 0.1,
     top: Annotated[
         int,
         typer.Option(
             parser=partial(parse_int, minimum=1),
-            help="How many rows each table shows: the surest.",
+            help="How many rows each table shows, the surest first.",
         ),
     ] = 10,
     plot: Annotated[
         Path | None,
-        typer.Option(help="A picture of what changed: a .svg or .png.", show_default=False),
+        typer.Option(help="Draw what changed, as a .svg or .png.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="All of it as a .csv, .parquet or .json.", show_default=False
+            "--output",
+            "-o",
+            help="Write all changes to a .csv, .parquet or .json file.",
+            show_default=False,
         ),
     ] = None,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """What rose and fell between releases, by how much, and how sure that is.
+    """Show what rose and fell between releases, by how much, and how sure that is.
 
-    At no privacy cost.
+    It costs no privacy.
 
-    Two releases: the ratio of the rates of every n-gram and word, with a 95% interval. More, such
-    as one a week: whether the rate is the same in all of them, and between which two it changed
-    most clearly. One and --vocab: what people write more or less than public text. Releases by
-    posterior or gaussian can be compared with each other, as they keep their noisy measurements.
+    With two releases, it shows the ratio of the shares of every n-gram and word, with a 95%
+    interval. With more, such as one for each week, it shows which n-grams changed, and between
+    which two releases most clearly. With one release and --vocab, it shows what people write more
+    or less often than public text.
+
+    Releases by posterior and gaussian can be compared: they keep their noisy measurements.
 
     Example: bayesgram compare week-1 week-2 --plot moved.svg
     """
@@ -94,7 +101,7 @@ def compare(
     if json:
         console.print_json(comparison_json(comparison))
     else:
-        print_changes(comparison, top)
+        print_changes(comparison, top, verbose=verbose)
 
 
 def _release_names(releases: list[str]) -> dict[str, str]:
@@ -126,12 +133,13 @@ def _compare(names: dict[str, str], vocab: Path | None, fdr: float) -> "Comparis
         return compare(*releases, vocabulary=vocabulary, names=list(names.values()), fdr=fdr)
 
 
-def print_changes(comparison: "Comparison", top: int) -> None:
+def print_changes(comparison: "Comparison", top: int, *, verbose: bool = False) -> None:
     """Print what rose, what fell, what that means, and notes about the releases.
 
     Args:
         comparison: What changed between the releases.
         top: How many rows each table shows, the surest first.
+        verbose: Whether to print the false discovery rate of each change.
     """
     names = comparison.names
     is_pair = len(names) == 2
@@ -145,7 +153,8 @@ def print_changes(comparison: "Comparison", top: int) -> None:
             ]
             if changes:
                 title = f"{_table_title(is_word=is_word, is_rise=is_rise)} {between}"
-                _print_table(title, "word" if is_word else "n-gram", changes, names, top)
+                kind = "word" if is_word else "n-gram"
+                _print_table(title, kind, changes, names, top, verbose=verbose)
     console.write_wrapped(comparison.summary)
     if comparison.changes:
         console.write_wrapped(comparison.how_to_read)
@@ -160,16 +169,30 @@ def _table_title(*, is_word: bool, is_rise: bool) -> str:
 
 
 def _print_table(
-    title: str, kind: str, changes: list["Change"], names: list[str], top: int
+    title: str,
+    kind: str,
+    changes: list["Change"],
+    names: list[str],
+    top: int,
+    *,
+    verbose: bool,
 ) -> None:
     is_pair = len(names) == 2
-    columns = (kind, "before", "after", "change", "fdr", *([] if is_pair else ["between"]))
-    rows = [_cells(change, names, is_pair=is_pair) for change in changes[:top]]
+    hidden = {"fdr": not verbose, "between": is_pair}
+    columns = [
+        column
+        for column in (kind, "before", "after", "change", "fdr", "between")
+        if not hidden.get(column)
+    ]
+    rows = [
+        [cells[column if column != kind else "ngram"] for column in columns]
+        for cells in (_cells(change, names) for change in changes[:top])
+    ]
     of_all = f", the surest {top} of {len(changes):,}" if len(changes) > top else ""
     console.print_table(f"{title}{of_all}", columns, rows, right=("before", "after", "fdr"))
 
 
-def _cells(change: "Change", names: list[str], *, is_pair: bool) -> tuple[str, ...]:
+def _cells(change: "Change", names: list[str]) -> dict[str, str]:
     """Return a row: the text, shares before and after, the change and how surely it is one."""
     ngram = change.ngram
     if len(ngram) > MAX_NGRAM_LENGTH:
@@ -178,7 +201,14 @@ def _cells(change: "Change", names: list[str], *, is_pair: bool) -> tuple[str, .
     after = _percent(change.shares[change.second])
     fdr = "<0.0001" if change.fdr < 1e-4 else f"{change.fdr:.2g}"
     between = f"{names[change.first]} → {names[change.second]}"
-    return (ngram, before, after, change.description, fdr, *([] if is_pair else [between]))
+    return {
+        "ngram": ngram,
+        "before": before,
+        "after": after,
+        "change": change.description,
+        "fdr": fdr,
+        "between": between,
+    }
 
 
 def _percent(share: float) -> str:

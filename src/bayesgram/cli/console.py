@@ -46,7 +46,8 @@ def set_quiet(quiet: bool) -> None:
 def _rich_console(*, on_stderr: bool = False) -> "Console":
     from rich.console import Console
 
-    return Console(highlight=False, stderr=on_stderr)
+    # Text is shown as it is: ":bug:" and "[red]" may be n-grams, or part of a path.
+    return Console(highlight=False, markup=False, emoji=False, stderr=on_stderr)
 
 
 # --- Results, on standard output ---
@@ -107,7 +108,7 @@ def print_table(
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    _rich_console().print(table, markup=False)
+    _rich_console().print(table)
 
 
 def print_markdown(text: str) -> None:
@@ -128,6 +129,46 @@ def print_report(values: Mapping[str, Any], *, json: bool) -> None:
             counts = [f"{count} ({reason})" for reason, count in value.items()]
             value = ", ".join(counts) or "none"  # noqa: PLW2901 - as text
         write(f"{name.replace('_', ' ') + ':':<{width}}{value}")
+
+
+def print_summary(
+    sentences: Iterable[str], report: Mapping[str, Any], *, json: bool, verbose: bool
+) -> None:
+    """Print what a command did: as sentences, with --verbose and all values; or as JSON.
+
+    Args:
+        sentences: For a person who sees this for the first time.
+        report: All values by name, for machines and experts.
+        json: Whether to print the report as one JSON document instead.
+        verbose: Whether to print the report below the sentences.
+    """
+    if json:
+        print_json(report)
+        return
+    for sentence in sentences:
+        write_wrapped(sentence)
+    if verbose:
+        print_report(report, json=False)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> join_words(["a"]), join_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else "nothing"
+
+
+def format_bytes(size: int) -> str:
+    """Return a size on disk in words.
+
+    >>> format_bytes(999), format_bytes(266_626), format_bytes(12_345_678)
+    ('1 KB', '267 KB', '12.3 MB')
+    """
+    if size < 1_000_000:
+        return f"{max(1, round(size / 1000)):,} KB"
+    return f"{size / 1e6:,.1f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
 
 
 def print_json(value: object) -> None:
@@ -158,7 +199,7 @@ def print_note(text: str, *, urgent: bool = False) -> None:
         urgent: Print it with --quiet as well, whatever it begins with.
     """
     if urgent or not _State.is_quiet or text.startswith(ALWAYS_SHOWN):
-        _rich_console(on_stderr=True).print(text, markup=False)
+        _rich_console(on_stderr=True).print(text)
 
 
 def warn_unless_proved(output: Path, ingredients: "Iterable[Ingredient]") -> None:
@@ -332,7 +373,7 @@ def _progress_bar(*columns: str) -> "Progress":
 
     column_types: dict[str, Callable[[], progress.ProgressColumn]] = {
         "spinner": progress.SpinnerColumn,
-        "label": partial(progress.TextColumn, "{task.description}"),
+        "label": partial(progress.TextColumn, "{task.description}", markup=False),
         "bar": progress.BarColumn,
         "bytes": progress.DownloadColumn,
         "steps": progress.MofNCompleteColumn,

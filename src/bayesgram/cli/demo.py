@@ -21,11 +21,16 @@ Users = Annotated[
 ]
 Sentences = Annotated[
     int,
-    typer.Option(parser=parse_int, help="How many sentences of articles; of chat, a third."),
+    typer.Option(
+        parser=parse_int,
+        help="How many sentences of public articles. Public chat has a third of them.",
+    ),
 ]
 PopulationSeed = Annotated[
     int,
-    typer.Option(parser=parse_int, help="Which population: the same number gives the same text."),
+    typer.Option(
+        parser=parse_int, help="Which made-up people: the same number gives the same text."
+    ),
 ]
 
 CLOSING = (
@@ -57,7 +62,7 @@ def demo(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Run the whole story on made-up people: text, vocabulary, counts, releases, comparison.
+    """Run all steps on made-up people: text, vocabulary, counts, releases, comparison.
 
     Example: bayesgram demo --users 100000 --output demo
     """
@@ -126,7 +131,8 @@ def generate(
     sentences: Sentences = 300_000,
     seed: PopulationSeed = 7,
     countries: Annotated[
-        bool, typer.Option("--countries", help="Messages have a column country: de, fr, it or at.")
+        bool,
+        typer.Option("--countries", help="Add a column country to the messages: de, fr, it or at."),
     ] = False,
     force: options.Force = False,
     json: options.Json = False,

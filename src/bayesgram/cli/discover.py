@@ -11,7 +11,7 @@ import typer
 from bayesgram.cli import console, engines, options, plots
 from bayesgram.cli.budget_notice import BudgetNotice
 from bayesgram.cli.options import parse_int, parse_list
-from bayesgram.cli.release import print_discovery_dry_run
+from bayesgram.cli.release import print_discovery_dry_run, summary_fields
 from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
@@ -54,13 +54,14 @@ def discover(  # noqa: PLR0915 - one step after another
     orders: Annotated[
         str | None,
         typer.Option(
-            help="Orders to search, such as 1,2,3.", show_default="those of the vocabulary"
+            help="Lengths of n-grams to search for, in tokens, such as 1,2,3.",
+            show_default="those of the vocabulary",
         ),
     ] = None,
     model: Annotated[
         Path | None,
         typer.Option(
-            help="A public model (`vocab --model`): what it makes likely is found sooner.",
+            help="A public model (`vocab --model`). What it makes likely is found sooner.",
             show_default="made of the vocabulary's counts",
         ),
     ] = None,
@@ -68,34 +69,39 @@ def discover(  # noqa: PLR0915 - one step after another
         int,
         typer.Option(
             parser=parse_int,
-            help="What fewer people write does not come out (noise aside), whatever ε is.",
+            help="The least number of people who must write an n-gram (approximately, because of"
+            " noise).",
         ),
     ] = 1,
     max_new: Annotated[
         int | None,
         typer.Option(
-            parser=parse_int, help="Publish at most so many, the heaviest.", show_default=False
+            parser=parse_int,
+            help="The most n-grams to publish, such as 5k: those of the largest weight.",
+            show_default="all above the threshold",
         ),
     ] = None,
     rounds: Annotated[
         int,
         typer.Option(
             parser=parse_int,
-            help="How often users are asked, within one budget: more rounds find more. On Spark,"
-            " 1.",
+            help="How many rounds share the budget. More rounds find more and take longer. On"
+            " Spark it"
+            " must be 1.",
         ),
     ] = 10,
     open_: Annotated[
         bool,
         typer.Option(
-            "--open", help="Let words out that are neither public nor found by themselves."
+            "--open",
+            help="Also find n-grams with words that are neither public nor found themselves.",
         ),
     ] = False,
     drop: Drop = None,
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Draw what was found: by order, and how far above T. A .svg or .png.",
+            help="Draw what was found, as a .svg or .png.",
             show_default=False,
         ),
     ] = None,
@@ -105,15 +111,17 @@ def discover(  # noqa: PLR0915 - one step after another
     seed: options.Seed = None,
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
     engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Find and publish n-grams that many people write in PRIVATE text and the vocabulary lacks.
+    """Find n-grams that many people write in PRIVATE text and the vocabulary lacks.
 
-    The result is a folder: what was found, a card, and vocab.parquet, the vocabulary with it, for
-    count and release.
+    It spends privacy budget. The result is a folder with the n-grams, a card, and vocab.parquet:
+    the vocabulary together with them, for `bayesgram count` and `release`.
 
     Example: bayesgram discover messages/*.parquet --vocab vocab.parquet --epsilon 1 --delta
     1e-7 -o found
@@ -158,6 +166,7 @@ def discover(  # noqa: PLR0915 - one step after another
         "user_column": user_column,
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
+        **dialect.arguments,
     }
     if dry_run:
         read_records([*map(Path, private)], **columns)  # are there files, with these columns?
@@ -200,7 +209,7 @@ def discover(  # noqa: PLR0915 - one step after another
         return
     if patterns:
         console.print_note(drop_matches.dropped.sentence)
-    _print_discovery(discovery, settings, budget, output)
+    _print_discovery(discovery, settings, budget, output, verbose=verbose)
 
 
 def _make_budget(epsilon: float | None, delta: float | None) -> "Budget":
@@ -221,19 +230,37 @@ def _load_public_model(path: Path | None) -> "LanguageModel | None":
 
 
 def _print_discovery(
-    discovery: "Discovery", settings: "Settings", budget: "Budget", output: Path
+    discovery: "Discovery",
+    settings: "Settings",
+    budget: "Budget",
+    output: Path,
+    *,
+    verbose: bool,
 ) -> None:
-    """Print the card, a table with bars, and what looks like a secret."""
-    by_order = ", ".join(
-        f"{int((discovery.orders == order).sum()):,} of order {order}" for order in settings.orders
-    )
-    found = (
-        f"{len(discovery):,} new n-grams ({by_order}), each with a noisy weight above"
-        f" T = {discovery.threshold:.1f}"
-    )
-    console.write_fields(
-        [*discovery.card.summary_lines, ("Found", found), ("Written to", str(output))]
-    )
+    """Print what was found, a table with bars, and what looks like a secret.
+
+    Args:
+        discovery: What was found.
+        settings: What was searched for.
+        budget: What it cost.
+        output: Where it was written.
+        verbose: Whether to print the whole card.
+    """
+    from bayesgram.releases.card_sections import order_name
+
+    by_order = [
+        f"{int((discovery.orders == order).sum()):,} {order_name(order)}"
+        for order in settings.orders
+    ]
+    found = "no n-gram that the vocabulary lacks"
+    if len(discovery):
+        found = (
+            f"{len(discovery):,} n-grams that the vocabulary lacks: {console.join_words(by_order)}."
+            f" Each has a noisy weight above the threshold T = {discovery.threshold:.1f}, so many"
+            " people write it."
+        )
+    lines = discovery.card.summary_lines if verbose else summary_fields(discovery.card)
+    console.write_fields([("Found", found), *lines, ("Written to", str(output))])
     if not len(discovery):
         _explain_empty_discovery(discovery, settings, budget)
         return
@@ -316,7 +343,8 @@ def review(
     file: Annotated[
         Path | None,
         typer.Option(
-            help="A table (CSV) to decide in: written if there is none, obeyed if there is.",
+            help="A CSV table to decide in. It is written if it does not exist, and read if it"
+            " does.",
             show_default=False,
         ),
     ] = None,
@@ -324,14 +352,15 @@ def review(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Drop some of what a discovery FOUND, before it is published. Costs nothing.
+    """Look through what a discovery FOUND and drop n-grams, before you publish it.
 
-    What contains a dropped n-gram is dropped as well: with "typos" goes "fix typos".
+    It costs no privacy. An n-gram that contains a dropped one is dropped, too: with "typos" goes
+    "fix typos".
 
-    Without --output, what looks like a secret is listed. With --file, all of it is written to a
-    table; say "no" in its column "keep" where a string must not be published, and run the command
-    again with --output. Only then is the discovery called reviewed: --drop alone does not read the
-    strings.
+    Without --output, the command lists what looks like a secret. With --file, it writes all n-grams
+    to a table: write "no" in its column "keep" where an n-gram must not be published, and run the
+    command again with --output. Only then is the discovery marked as reviewed; --drop alone does
+    not mark it, because nobody has read the n-grams.
 
     Example: bayesgram review found --file review.csv
     """

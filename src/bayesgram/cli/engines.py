@@ -87,6 +87,8 @@ def make_vocabulary_on_spark(
     tokenizer: "Tokenizer",
     text_column: str,
     skip_bad_rows: bool,
+    delimiter: str | None,
+    encoding: str,
     **choice: Any,  # noqa: ANN401 - order and size, or n-grams of a list
 ) -> "tuple[Vocabulary, BadRows]":
     """Make a vocabulary of public text on Spark.
@@ -97,15 +99,18 @@ def make_vocabulary_on_spark(
         tokenizer: How text is cut.
         text_column: The column that holds the text.
         skip_bad_rows: Whether rows that can't be read are skipped.
+        delimiter: What separates the columns of CSV and TSV files; None for what the ending says.
+        encoding: That of text files.
         **choice: `order` and `size` of the n-grams that are chosen, or the `ngrams` of a list.
     """
-    from bayesgram.io.records import Columns
+    from bayesgram.io.records import Columns, Dialect
     from bayesgram.spark.frames import open_sources
     from bayesgram.spark.session import session
     from bayesgram.spark.vocabulary import build_vocabulary, count_listed_ngrams
 
     with session(master) as spark, console.step("Reading public text on Spark"):
-        columns = Columns(text_column, None, warn_about_users=True)
+        dialect = Dialect(delimiter, encoding)
+        columns = Columns(text_column, None, warn_about_users=True, dialect=dialect)
         opened = open_sources(spark, sources, columns, tokenizer)
         make = count_listed_ngrams if "ngrams" in choice else build_vocabulary
         vocabulary, bad_rows = make(
@@ -123,6 +128,8 @@ def count_to_folder_on_spark(
     user_column: str,
     text_column: str,
     skip_bad_rows: bool,
+    delimiter: str | None,
+    encoding: str,
     force: bool,
     allow_public: bool,
 ) -> "tuple[CountSummary, BadRows]":
@@ -136,18 +143,21 @@ def count_to_folder_on_spark(
         user_column: The column that holds the user's id.
         text_column: The column that holds the text.
         skip_bad_rows: Whether rows that can't be read are skipped.
+        delimiter: What separates the columns of CSV and TSV files; None for what the ending says.
+        encoding: That of text files.
         force: Whether an existing folder is replaced.
         allow_public: Whether rows of public text among the private ones are allowed.
     """
     from bayesgram.io import no_rows_error
-    from bayesgram.io.records import Columns
+    from bayesgram.io.records import Columns, Dialect
     from bayesgram.private.counts import summarise_counts
     from bayesgram.spark.counts import count_texts, save_counts
     from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
 
     with session(master) as spark, console.step("Counting private text on Spark"):
-        texts = text_from_inputs(spark, private, Columns(text_column, user_column))
+        columns = Columns(text_column, user_column, dialect=Dialect(delimiter, encoding))
+        texts = text_from_inputs(spark, private, columns)
         counts = count_texts(
             texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public
         )
@@ -167,6 +177,8 @@ def discover_on_spark(
     user_column: str,
     text_column: str,
     skip_bad_rows: bool,
+    delimiter: str | None,
+    encoding: str,
     **arguments: Any,  # noqa: ANN401 - those of discover_in
 ) -> "Discovery":
     """Find n-grams that many people write and the vocabulary lacks, on Spark.
@@ -180,15 +192,18 @@ def discover_on_spark(
         user_column: The column that holds the user's id.
         text_column: The column that holds the text.
         skip_bad_rows: Whether rows that can't be read are skipped.
+        delimiter: What separates the columns of CSV and TSV files; None for what the ending says.
+        encoding: That of text files.
         **arguments: Those of `discover_in_text`.
     """
-    from bayesgram.io.records import Columns
+    from bayesgram.io.records import Columns, Dialect
     from bayesgram.mechanisms.discovery import discover_in_text
     from bayesgram.spark.discovery import SparkPrivateText
     from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
 
     with session(master) as spark, console.step("Weighing private text on Spark"):
-        texts = text_from_inputs(spark, private, Columns(text_column, user_column))
+        columns = Columns(text_column, user_column, dialect=Dialect(delimiter, encoding))
+        texts = text_from_inputs(spark, private, columns)
         text = SparkPrivateText(texts, skip_bad_rows=skip_bad_rows)
         return discover_in_text(text, public, settings, budget, **arguments)

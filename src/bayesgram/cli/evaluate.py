@@ -51,13 +51,13 @@ def evaluate(
         ),
     ],
     against: Annotated[
-        Path | None, typer.Option(help="The private counts to judge by.", show_default=False)
+        Path | None, typer.Option(help="Private counts to compare with.", show_default=False)
     ] = None,
     private_text: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="The private text of the releases: a file, folder or quoted pattern; may be"
+            help="The private text of the releases: a file, folder or quoted pattern. May be"
             " repeated.",
             show_default=False,
         ),
@@ -66,41 +66,45 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Held-out text: a file, folder or quoted pattern; several are NAME=PATH each.",
+            help="Held-out text: a file, folder or quoted pattern. Give several as NAME=PATH each.",
             show_default=False,
         ),
     ] = None,
     vocab: Annotated[
         Path | None,
-        typer.Option(help="Adds a row for the public distribution.", show_default=False),
+        typer.Option(
+            help="The vocabulary of the releases: adds public text alone to compare with.",
+            show_default=False,
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            help="A picture over ε of what --text finds: a .svg or .png.", show_default=False
-        ),
+        typer.Option(help="Draw what --text finds over ε, as a .svg or .png.", show_default=False),
     ] = None,
     tokenizer: options.TokenizerName = None,
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Compare releases with private counts and text. For the keeper of the data only.
+    """Measure how good releases and language models are. Don't publish the result.
 
-    --against: KL(p ‖ θ) of the longest n-grams, lower is better. With --vocab also how much of
-    public text's error each release removes, beside what its card estimates.
+    The numbers are exact and computed from private data: they are for the keeper of the data only.
 
-    --private-text: the same from the text that the counts were made of; how much of it the
-    vocabulary covers, how many of the 100, 1,000 and 20,000 n-grams that people write most it
-    lists, and how well the release ranks them, beside public text (--vocab). For example,
-    bayesgram evaluate out --private-text messages.parquet --vocab vocab.parquet
+    --against takes private counts. It shows the error of the longest n-grams as a KL divergence,
+    lower is better. With --vocab it also shows how much of public text's error each release
+    removes, beside what its card estimates.
 
-    --text: as language models: perplexity, words that were the first suggestion or one of three,
-    and keystrokes saved; of all texts, of each, and by how frequent words are. With --against also
-    a model of the counts.
+    --private-text takes the text that the counts were made of. It also shows how much of it the
+    vocabulary covers, and how many of the n-grams that people write most the release finds.
 
-    --plot: models of one name, or whose names differ by their ε alone, are one line.
+    --text takes held-out text, and judges releases and models as language models: perplexity, how
+    often the right word is the first suggestion or one of three, and keystrokes saved. --verbose
+    adds tables by how frequent words are.
+
+    --plot draws one line for models of one name, or whose names differ by their ε alone.
 
     --tokenizer is needed only for ARPA files and for models cut by a tokenizer.json.
 
@@ -131,13 +135,17 @@ def evaluate(
         divergences = _divergences(loaded, counts, vocabulary)
         document["releases"] = divergences
     stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
+    columns: dict[str, Any] = {
+        "text_column": text_column,
+        "skip_bad_rows": skip_bad_rows,
+        **dialect.arguments,
+    }
     private_ngrams = _count_private_text(
         loaded,
         private_text or [],
         vocabulary,
         tokenizer=stated_tokenizer,
-        text_column=text_column,
-        skip_bad_rows=skip_bad_rows,
+        **columns,
     )
     qualities = _evaluate_releases(
         loaded, counts=counts, private_ngrams=private_ngrams, vocabulary=vocabulary
@@ -146,7 +154,7 @@ def evaluate(
         document["quality"] = [quality.to_json() for quality in qualities]
     evaluation = None
     if text:
-        rows = _read_texts(text, text_column=text_column, skip_bad_rows=skip_bad_rows)
+        rows = _read_texts(text, **columns)
         evaluation = TextEvaluation(rows)
         evaluation.evaluate_models(_baselines(loaded, counts, vocabulary))
         evaluation.evaluate_files(names, stated_tokenizer)
@@ -154,7 +162,7 @@ def evaluate(
     if json:
         console.print_json(document)
     else:
-        _print_results(divergences, qualities, evaluation)
+        _print_results(divergences, qualities, evaluation, verbose=verbose)
     if evaluation is not None and plot is not None:
         from bayesgram.audit.quality_chart import draw_quality_over_epsilon
 
@@ -171,13 +179,23 @@ def _print_results(
     divergences: list[dict[str, Any]] | None,
     qualities: "Sequence[ReleaseEvaluation]",
     evaluation: "TextEvaluation | None",
+    *,
+    verbose: bool,
 ) -> None:
-    """Print tables and sentences: by counts, by the private text, and by held-out text."""
+    """Print tables and sentences: by counts, by the private text, and by held-out text.
+
+    Args:
+        divergences: How far each release is from the counts, if these are given.
+        qualities: Coverage, error removed and top n-grams of each release.
+        evaluation: Language models on held-out text, if some is given.
+        verbose: Whether to print tables by how frequent words are.
+    """
     if divergences is not None:
-        print_divergences("KL(p ‖ θ) against private counts", divergences)
+        title = "Error against the private counts (KL divergence in nats; 0 is perfect)"
+        print_divergences(title, divergences)
     _print_release_evaluations(qualities)
     if evaluation is not None:
-        _print_text_evaluation(evaluation)
+        _print_text_evaluation(evaluation, verbose=verbose)
 
 
 def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force: bool) -> None:
@@ -308,8 +326,7 @@ def _count_private_text(
     vocabulary: "Vocabulary | None",
     *,
     tokenizer: "Tokenizer | None",
-    text_column: str,
-    skip_bad_rows: bool,
+    **columns: Any,  # noqa: ANN401 - those of read_records
 ) -> "PrivateNgramsOf | None":
     """Return what people wrote for each release; None if no text is given.
 
@@ -320,8 +337,7 @@ def _count_private_text(
         paths: The private text.
         vocabulary: That of the releases, if it is given.
         tokenizer: The one that was given; it may have the tokenizer.json of a release.
-        text_column: The column that holds the text.
-        skip_bad_rows: Whether rows that are not text are left out.
+        **columns: What `read_records` needs to know of the text.
     """
     from bayesgram.audit.ngram_evaluation import PrivateNgrams
     from bayesgram.text.tokenizer import Tokenizer
@@ -330,9 +346,7 @@ def _count_private_text(
         return None
     _check_private_text(releases, vocabulary)
     with console.reading("Reading private text", then="Counting n-grams") as bar:
-        reader = bar.records(
-            list(paths), text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
-        )
+        reader = bar.records(list(paths), user_column=None, **columns)
         batches = [batch.text for batch in reader]
     by_vocabulary: dict[tuple[str, str], PrivateNgrams] = {}
     by_path = {}
@@ -384,8 +398,11 @@ def _print_release_evaluations(evaluations: "Sequence[ReleaseEvaluation]") -> No
     for evaluation in evaluations:
         for sentence in _describe_evaluation(evaluation):
             console.write_wrapped(sentence)
-    for order in sorted({evaluation.order for evaluation in evaluations if evaluation.top}):
+    orders = sorted({evaluation.order for evaluation in evaluations if evaluation.top})
+    for order in orders:
         _print_top([each for each in evaluations if each.order == order and each.top], order)
+    if orders:
+        console.print_note(TOP_DEFINITIONS)
 
 
 def _describe_evaluation(evaluation: "ReleaseEvaluation") -> list[str]:
@@ -435,7 +452,6 @@ def _print_top(evaluations: "Sequence[ReleaseEvaluation]", order: int) -> None:
     columns = ("release", "top", "listed", "found by release", "by public text")
     title = f"The {order_name(order)} that people write most"
     console.print_table(title, columns, rows, right=columns[1:])
-    console.print_note(TOP_DEFINITIONS)
 
 
 def _format_share(share: float | None) -> str:
@@ -446,15 +462,14 @@ def _format_share(share: float | None) -> str:
 
 
 def _read_texts(
-    arguments: Sequence[str], *, text_column: str, skip_bad_rows: bool
+    arguments: Sequence[str],
+    **columns: Any,  # noqa: ANN401 - those of read_records
 ) -> "dict[str, Rows]":
     """Read the rows of each text, by its name; the name is "" where none is given."""
     named_paths = named_inputs.paths_by_name(arguments, "text")
     with console.reading("Reading text", then="Scoring text") as bar:
         readers = {
-            name: bar.records(
-                paths, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
-            )
+            name: bar.records(paths, user_column=None, **columns)
             for name, paths in named_paths.items()
         }
         return {name: [batch.text for batch in reader] for name, reader in readers.items()}
@@ -597,8 +612,8 @@ DIFFERENT_WORDS = (
 )
 
 
-def _print_text_evaluation(evaluation: TextEvaluation) -> None:
-    """Print tables: of all words, of each text, and by how frequent the words are."""
+def _print_text_evaluation(evaluation: TextEvaluation, *, verbose: bool) -> None:
+    """Print tables: of all words, of each text, and if verbose by how frequent the words are."""
     results = evaluation.results
     _print_quality("Held-out text", results, [result.quality for result in results])
     texts = results[0].quality.by_text
@@ -606,7 +621,7 @@ def _print_text_evaluation(evaluation: TextEvaluation) -> None:
         for index, text in enumerate(texts):
             qualities = [result.quality.by_text[index] for result in results]
             _print_quality(f"Of it, {text.name}", results, qualities)
-    for measure, title in TITLES_BY_FREQUENCY.items():
+    for measure, title in TITLES_BY_FREQUENCY.items() if verbose else ():
         _print_by_frequency(
             f"{title}, by how frequent the word is: at least 1 in …", results, measure
         )

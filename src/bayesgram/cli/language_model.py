@@ -3,7 +3,7 @@
 Language models and tables are written to files that other programs read, and models are mixed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -77,6 +77,7 @@ def export(
         ),
     ] = None,
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     prune: Annotated[
         int | None,
         typer.Option(
@@ -106,6 +107,7 @@ def export(
     ] = None,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Export a release: as a language model, or as a table. Post-processing, so at no privacy cost.
 
@@ -130,10 +132,23 @@ def export(
         max_size=max_size,
     )
     if vocab is not None or format_ is Format.BIAS:
-        _export_bias(release, vocab, output, format_, source, prune, force=force, json=json)
+        _export_bias(
+            release,
+            vocab,
+            output,
+            format_,
+            source,
+            prune,
+            force=force,
+            json=json,
+            verbose=verbose,
+        )
         return
     max_bytes = options.parse_file_size("--max-size", max_size) if max_size else None
-    read_casing = partial(_read_casing, source=case_from, text_column=text_column)
+
+    def read_casing(tokenizer: str) -> dict[str, str]:
+        return _read_casing(tokenizer, case_from, text_column=text_column, **dialect.arguments)
+
     if is_public_model(release):
         if public is not None or prune is not None or max_bytes is not None:
             _check_public_format(format_)
@@ -142,7 +157,15 @@ def export(
                 " `vocab --model-size`; leave them out."
             )
         _export_public(
-            release, source, output, format_, read_casing, bits=quantize, force=force, json=json
+            release,
+            source,
+            output,
+            format_,
+            read_casing,
+            bits=quantize,
+            force=force,
+            json=json,
+            verbose=verbose,
         )
         return
     if source is not None:
@@ -157,15 +180,18 @@ def export(
         with console.step("Writing"):
             _write_table(loaded, output, format_, force=force)
         report |= {"ngrams": len(loaded.ngrams), "label": loaded.card.guarantee.name}
-        _print_export(report, output, loaded.provenance(release.name).ingredients, json=json)
+        ingredients = loaded.provenance(release.name).ingredients
+        _print_export(report, output, ingredients, json=json, verbose=verbose)
         return
     casing = read_casing(loaded.card.vocabulary["tokenizer"])
-    with console.step("Building the model"):
+    label = "Building the model" if max_bytes is None else "Building models until one fits"
+    with console.progress(label) as show_progress:
         build = _model_builder(loaded, public)
         model = _build_to_fit(
             lambda most: _with_casing(build(prune=prune if most is None else most), casing),
             quantize,
             max_bytes,
+            show_progress,
         )
     with console.step("Writing"):
         _write_model(model, output, format_, force=force)
@@ -173,7 +199,7 @@ def export(
         report["cased_words"] = len(model.casing)
     report |= _model_report(model, format_)
     report["label"] = model.label
-    _print_export(report, output, model.ingredients, json=json)
+    _print_export(report, output, model.ingredients, json=json, verbose=verbose)
 
 
 def _check_model_options(
@@ -215,6 +241,7 @@ def _export_bias(
     *,
     force: bool,
     json: bool,
+    verbose: bool,
 ) -> None:
     """Export the log-ratios of words to public text; `most` is how many words, at most."""
     from bayesgram.lm.adaptation import WordLifts
@@ -244,7 +271,8 @@ def _export_bias(
         "words": word_count,
         "label": release.card.guarantee.name,
     }
-    _print_export(report, output, release.provenance(path.name).ingredients, json=json)
+    ingredients = release.provenance(path.name).ingredients
+    _print_export(report, output, ingredients, json=json, verbose=verbose)
 
 
 def _export_public(
@@ -257,6 +285,7 @@ def _export_public(
     bits: int | None,
     force: bool,
     json: bool,
+    verbose: bool,
 ) -> None:
     """Export the model of one public source."""
     from bayesgram.public.public_model import PublicModel
@@ -276,7 +305,7 @@ def _export_public(
     report |= _model_report(model, format_)
     if model.ingredients:
         report["label"] = model.label
-    _print_export(report, output, model.ingredients, json=json)
+    _print_export(report, output, model.ingredients, json=json, verbose=verbose)
 
 
 def _check_public_format(format_: Format) -> None:
@@ -298,7 +327,10 @@ def _model_builder(release: "Release", public: Path | None) -> "Callable[..., La
 
 
 def _build_to_fit(
-    build: "Callable[[int | None], LanguageModel]", bits: int | None, max_bytes: int | None
+    build: "Callable[[int | None], LanguageModel]",
+    bits: int | None,
+    max_bytes: int | None,
+    show_progress: Callable[[float], None],
 ) -> "LanguageModel":
     """Build a model, quantised and pruned as the options ask for.
 
@@ -306,17 +338,32 @@ def _build_to_fit(
         build: Returns the model with at most so many n-grams; all of them for None.
         bits: How many bits a probability is rounded to; None for none, or 8 with `max_bytes`.
         max_bytes: How large the model folder may be.
+        show_progress: Is called with the share of the models that are built, if there are several.
     """
-    from bayesgram.lm.language_model import fit_to_size
+    from bayesgram.lm.language_model import MAX_ATTEMPTS, fit_to_size
     from bayesgram.lm.quantisation import DEFAULT_BITS
 
     if max_bytes is not None:
-        return fit_to_size(build, max_bytes, bits=DEFAULT_BITS if bits is None else bits)
+        built_count = 0
+
+        def build_and_count(most: int | None) -> "LanguageModel":
+            nonlocal built_count
+            model = build(most)
+            built_count += 1
+            # The model of everything, the smallest one, and as many as it takes.
+            show_progress(built_count / (MAX_ATTEMPTS + 2))
+            return model
+
+        return fit_to_size(build_and_count, max_bytes, bits=DEFAULT_BITS if bits is None else bits)
     model = build(None)
     return model if bits is None else model.quantise(bits)
 
 
-def _read_casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:
+def _read_casing(
+    tokenizer: str,
+    source: str | None,
+    **columns: Any,  # noqa: ANN401 - those of read_records
+) -> dict[str, str]:
     """Return how public text, if some is given, writes words that are not in lower case."""
     from bayesgram.lm.language_model import CaseCounter
     from bayesgram.text.tokenizer import Tokenizer
@@ -325,9 +372,7 @@ def _read_casing(tokenizer: str, source: str | None, text_column: str) -> dict[s
         return {}
     counter = CaseCounter(Tokenizer.from_name(tokenizer))
     with console.reading("Reading text", then="Casing words") as bar:
-        records = bar.records(
-            [source], text_column=text_column, user_column=None, skip_bad_rows=False
-        )
+        records = bar.records([source], user_column=None, **columns)
         for batch in records:
             counter.add(batch.text)
     return counter.casing()
@@ -369,10 +414,50 @@ def _model_report(model: "LanguageModel", format_: Format) -> dict[str, Any]:
 
 
 def _print_export(
-    report: dict[str, Any], output: Path, ingredients: "Iterable[Ingredient]", *, json: bool
+    report: dict[str, Any],
+    output: Path,
+    ingredients: "Iterable[Ingredient]",
+    *,
+    json: bool,
+    verbose: bool,
 ) -> None:
-    console.print_report(report, json=json)
+    console.print_summary(_export_sentences(report), report, json=json, verbose=verbose)
     console.warn_unless_proved(output, ingredients)
+
+
+def _export_sentences(report: "Mapping[str, Any]") -> list[str]:
+    """Say what was written, and what it promises."""
+    if "words" in report:
+        content = f"{report['words']:,} words with their log-ratios to public text"
+    elif isinstance(report["ngrams"], int):
+        content = f"{report['ngrams']:,} n-grams with their probabilities"
+    else:
+        content = f"a language model of {_format_sizes(report['ngrams'])}"
+    if "source" in report:
+        content += f", from the public source {report['source']!r}"
+    if "bytes" in report:
+        content += f", {console.format_bytes(report['bytes'])}"
+    sentences = [f"Wrote {report['output']}: {content}."]
+    if "weights" in report:
+        sentences.append(f"Weights: {report['weights']}.")
+    if "claim" in report:
+        sentences.append(f"Privacy: {report['claim']}, as the release. To export costs nothing.")
+        if report["label"] not in report["claim"]:
+            sentences.append(
+                f"Because of what else it was made from, its label is {report['label']}."
+            )
+    return sentences
+
+
+def _format_sizes(sizes: "Sequence[int]") -> str:
+    """Return how many n-grams of each order a model has.
+
+    >>> _format_sizes([2002, 22113])
+    '2,002 words and 22,113 bigrams'
+    """
+    from bayesgram.releases.card_sections import order_name
+
+    return console.join_words([f"{size:,} {order_name(n)}" for n, size in enumerate(sizes, 1)])
 
 
 # --- import ---
@@ -387,10 +472,10 @@ def import_arpa(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Check an ARPA file strictly and keep it as a model folder, which loads at once.
+    """Check an ARPA file and keep it as a model folder, which loads faster.
 
-    ARPA files don't say how text was cut for them: --tokenizer and --keep-case do, if not into
-    lower-case words.
+    An ARPA file does not say how its text was cut into tokens. If not into lower-case words, say so
+    with --tokenizer and --keep-case.
 
     Example: bayesgram import model.arpa.gz -o model
     """
@@ -471,8 +556,9 @@ def predict(
             {"text": text, "predictions": [prediction._asdict() for prediction in predictions]}
         )
         return
-    rows = [(prediction.word, f"{prediction.probability:.4f}") for prediction in predictions]
-    console.print_table(f"After {text!r}", ("word", "p"), rows, right=("p",))
+    rows = [(prediction.word, f"{prediction.probability:.1%}") for prediction in predictions]
+    columns = ("word", "probability")
+    console.print_table(f"After {text!r}", columns, rows, right=columns[1:])
 
 
 # --- interpolate ---
@@ -496,28 +582,34 @@ def interpolate(
         ),
     ],
     weights: Annotated[
-        str | None, typer.Option(help="How much each model counts: 0.6,0.4.", show_default="equal")
+        str | None,
+        typer.Option(
+            help="The weight of each model, separated by commas, such as 0.6,0.4.",
+            show_default="equal",
+        ),
     ] = None,
     tune: Annotated[
         str | None,
         typer.Option(
-            help="Public text under which the weights are the likeliest: a file, folder or quoted"
-            " pattern.",
+            help="Public text to choose the weights by: a file, folder or quoted pattern.",
             show_default=False,
         ),
     ] = None,
     tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Mix language models: p = Σ λ p of each.
+    """Mix language models into one: its probabilities are weighted means of theirs.
 
-    At no privacy cost; those about the same people cost what all of them do.
+    It costs no extra privacy. Models about the same people cost what all of them cost together.
 
-    ARPA files don't say how text was cut for them: as for the other models, or as --tokenizer and
-    --keep-case say. Never tune by private text: the weights would tell of it.
+    An ARPA file does not say how its text was cut into tokens. It is taken to be cut as for the
+    other models, or as --tokenizer and --keep-case say. Never tune by private text: the weights
+    would reveal something about it.
 
     Example: bayesgram interpolate model.arpa out --tune public-held-out.txt -o mixed.arpa
     """
@@ -541,7 +633,11 @@ def interpolate(
         opened = _open_models(models, tokenizer_options.tokenizer_if_given)
     if tune is not None:
         mixture_weights = _tune_weights(
-            opened, tune, text_column=text_column, skip_bad_rows=skip_bad_rows
+            opened,
+            tune,
+            text_column=text_column,
+            skip_bad_rows=skip_bad_rows,
+            **dialect.arguments,
         )
     with console.step("Mixing"):
         mixed = interpolation.interpolate(opened, mixture_weights)
@@ -559,7 +655,7 @@ def interpolate(
     }
     if mixed.ingredients:
         report["label"] = mixed.label
-    _print_export(report, output, mixed.ingredients, json=json)
+    _print_export(report, output, mixed.ingredients, json=json, verbose=verbose)
 
 
 def _open_models(paths: list[Path], stated_tokenizer: "Tokenizer | None") -> "list[LanguageModel]":
@@ -584,13 +680,13 @@ def _open_models(paths: list[Path], stated_tokenizer: "Tokenizer | None") -> "li
 
 
 def _tune_weights(
-    models: "list[LanguageModel]", source: str, *, text_column: str, skip_bad_rows: bool
+    models: "list[LanguageModel]",
+    source: str,
+    **columns: Any,  # noqa: ANN401 - those of read_records
 ) -> "Floats":
     """Return the weights under which public text is the likeliest."""
     from bayesgram.lm.interpolation import fit_mixture_weights
 
     with console.reading("Reading text", then="Tuning") as bar:
-        records = bar.records(
-            [source], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
-        )
+        records = bar.records([source], user_column=None, **columns)
         return fit_mixture_weights(models, (batch.text for batch in records))

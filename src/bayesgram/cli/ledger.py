@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, options
-from bayesgram.cli.options import as_command, parse_float, parse_int
+from bayesgram.cli.options import (
+    TYPER_SETTINGS,
+    as_command,
+    parse_float,
+    parse_int,
+    unwrap_help,
+)
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.privacy.ledger_io import LedgerContents, Reservation
 
-ledger_app = typer.Typer(
-    name="ledger",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+ledger_app = typer.Typer(name="ledger", add_completion=False, **TYPER_SETTINGS)
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.", show_default=False)]
 
 
 @ledger_app.callback()
+@unwrap_help
 def _ledger() -> None:
     """Keep the budget of a named population: what may be spent, and everything that was.
 
@@ -88,7 +88,7 @@ def create(
 
 @ledger_app.command()
 @as_command
-def show(file: File, json: options.Json = False) -> None:
+def show(file: File, json: options.Json = False, verbose: options.Verbose = False) -> None:
     """Verify a ledger and show every reservation, what they cost together, and what is left.
 
     Example: bayesgram ledger show app.ledger
@@ -113,7 +113,9 @@ def show(file: File, json: options.Json = False) -> None:
     if contents.spent_failure():
         report["failures"] = _format_failures(contents)
     report["promise"] = contents.promise
-    report["last_hash"] = contents.last_hash
+    if verbose:
+        report["identity"] = contents.identity
+        report["last_hash"] = contents.last_hash
     console.print_report(report, json=False)
 
 
@@ -323,7 +325,8 @@ def _format_spent(summary: dict[str, Any]) -> str:
 
     count = summary["reservations"]
     unpublished = summary["unpublished"]
-    spent = f"ε = {digits_up(summary['spent_epsilon'])} at δ = {summary['delta']:g}"
+    share = summary["spent_epsilon"] / summary["epsilon"]
+    spent = f"ε = {digits_up(summary['spent_epsilon'])} ({share:.0%}) at δ = {summary['delta']:g}"
     spent += f" by {count} reservation{'' if count == 1 else 's'}"
     return f"{spent}, {unpublished} of them not published" if unpublished else spent
 
@@ -334,4 +337,4 @@ def _format_failures(contents: "LedgerContents") -> str:
 
     spent = digits_up(contents.spent_failure())
     left = contents.remaining_for_discovery().failure
-    return f"with probability {spent} together; {left:g} of a quarter of δ is left"
+    return f"discoveries have used {spent} of δ; {left:g} of the quarter reserved for them is left"

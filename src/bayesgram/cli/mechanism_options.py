@@ -35,7 +35,8 @@ ExpectedUsers = Annotated[
     int | None,
     typer.Option(
         parser=parse_int,
-        help="How many users, a public round figure, never the exact number: checks δ; of paper,"
+        help="How many users, as a public round figure such as 100k (never the exact number). It"
+        " checks δ; of paper,"
         " sets C and W.",
         show_default=False,
     ),
@@ -44,7 +45,7 @@ MaxCount = Annotated[
     int | None,
     typer.Option(
         parser=parse_int,
-        help="C: most of one n-gram from a user.",
+        help="C of the paper: how often one n-gram of a user is counted, at most.",
         rich_help_panel=PAPER_PANEL,
         show_default="1",
     ),
@@ -53,7 +54,8 @@ MaxTotal = Annotated[
     int | None,
     typer.Option(
         parser=parse_int,
-        help="W: most occurrences from a user (also laplace, laplace-public).",
+        help="W of the paper, and of laplace and laplace-public: how many n-grams of a user are"
+        " counted, at most.",
         rich_help_panel=PAPER_PANEL,
         show_default="1000; laplace 10",
     ),
@@ -62,7 +64,7 @@ Slope = Annotated[
     float | None,
     typer.Option(
         parser=partial(parse_float, plural="--slopes"),
-        help="S: how soon a shared n-gram is trusted.",
+        help="S of the paper: how soon an n-gram that users share is trusted.",
         rich_help_panel=PAPER_PANEL,
         show_default="0.001",
     ),
@@ -71,20 +73,25 @@ Rho = Annotated[
     float | None,
     typer.Option(
         parser=partial(parse_float, plural="--rhos"),
-        help="ρ: trust in private counts.",
+        help="ρ of the paper: how much private counts are trusted, from 0 to 1.",
         rich_help_panel=PAPER_PANEL,
         show_default="0.5",
     ),
 ]
 SensitivityName = Annotated[
     Sensitivity | None,
-    typer.Option(help="How γ is found.", rich_help_panel=PAPER_PANEL, show_default="exact"),
+    typer.Option(
+        help="How γ, the sensitivity of the paper, is computed.",
+        rich_help_panel=PAPER_PANEL,
+        show_default="exact",
+    ),
 ]
 ClipNorm = Annotated[
     float | None,
     typer.Option(
         parser=parse_float,
-        help="Λ of posterior and gaussian: most that a user's counts weigh.",
+        help="Λ of posterior and gaussian: the largest norm of a user's counts. Larger counts are"
+        " scaled down.",
         rich_help_panel=DEFAULT_PANEL,
         show_default="posterior chooses it inside the budget; gaussian 4",
     ),
@@ -92,13 +99,16 @@ ClipNorm = Annotated[
 K = Annotated[
     int | None,
     typer.Option(
-        parser=parse_int, help="K of k-anonymity.", rich_help_panel=OTHERS_PANEL, show_default="50"
+        parser=parse_int,
+        help="K of k-anonymity, in users.",
+        rich_help_panel=OTHERS_PANEL,
+        show_default="50",
     ),
 ]
 SuppressedMass = Annotated[
     Suppressed | None,
     typer.Option(
-        help="Where k-anonymity puts suppressed mass.",
+        help="What k-anonymity does with the mass of suppressed n-grams.",
         rich_help_panel=OTHERS_PANEL,
         show_default="add-one",
     ),
@@ -112,7 +122,7 @@ Tune = Annotated[
 Slopes = Annotated[
     str | None,
     typer.Option(
-        help="S values to try, comma-separated.",
+        help="Values of S to try, separated by commas.",
         rich_help_panel=TUNING_PANEL,
         show_default="0.001 … 10000",
     ),
@@ -120,7 +130,7 @@ Slopes = Annotated[
 Rhos = Annotated[
     str | None,
     typer.Option(
-        help="ρ values to try, comma-separated.",
+        help="Values of ρ to try, separated by commas.",
         rich_help_panel=TUNING_PANEL,
         show_default="0.1 … 0.9",
     ),

@@ -40,6 +40,8 @@ _GROUPS_OF_THREE = re.compile(
     r"[+-]?[1-9][0-9]{0,2}(?:([,.' \u00a0\u202f])[0-9]{3})(?:\1[0-9]{3})*"
 )
 _WITH_EXPONENT = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?[eE]\+?([0-9]{1,2})")
+_WITH_UNIT = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,6})?)([kKmM])")  # 20k, 1.5M
+_EXPONENT_OF_UNIT = {"k": "e3", "m": "e6"}
 
 
 class NotANumberError(typer.BadParameter):
@@ -47,25 +49,29 @@ class NotANumberError(typer.BadParameter):
 
 
 def parse_int(text: str, *, minimum: int | None = None, plural: str | None = None) -> int:
-    """Parse a whole number; 1e6 is one.
+    """Parse a whole number; 1e6, 20k and 1.5M are some.
 
     Args:
         text: What was typed.
         minimum: The smallest value that the option takes, if it has one.
         plural: The option that takes several values, to be named if `text` has a comma.
 
-    >>> parse_int("1e6"), parse_int("1_000")
-    (1000000, 1000)
+    >>> parse_int("1e6"), parse_int("1_000"), parse_int("1.5M")
+    (1000000, 1000, 1500000)
     """
     try:
         number = int(text)
     except ValueError:
-        match = _WITH_EXPONENT.fullmatch(text.strip())
-        if not match or int(match[1]) > MAX_EXPONENT or Decimal(text) != int(Decimal(text)):
+        number_with_exponent = text.strip()
+        if unit := _WITH_UNIT.fullmatch(number_with_exponent):
+            number_with_exponent = unit[1] + _EXPONENT_OF_UNIT[unit[2].lower()]
+        match = _WITH_EXPONENT.fullmatch(number_with_exponent)
+        value = Decimal(number_with_exponent) if match else Decimal("0.5")
+        if not match or int(match[1]) > MAX_EXPONENT or value != int(value):
             raise NotANumberError(
                 f"{text!r} is no whole number; {_advice(text, int)}.{_point_to(plural, text)}"
             ) from None
-        number = int(Decimal(text))
+        number = int(value)
     if minimum is not None and number < minimum:
         raise typer.BadParameter(f"{text} is out of range; give a number from {minimum:,}.")
     return number
@@ -188,33 +194,42 @@ Public = Annotated[
     list[str],
     typer.Argument(
         metavar="PUBLIC...",
-        help="Files, folders or quoted glob patterns; several sources are NAME=PATH each.",
+        help="Public text: files, folders or quoted glob patterns. Give several sources as"
+        " NAME=PATH"
+        " each.",
         show_default=False,
     ),
 ]
 Private = Annotated[
     list[str],
     typer.Argument(
-        metavar="PRIVATE...", help="Files, folders or quoted glob patterns.", show_default=False
+        metavar="PRIVATE...",
+        help="Private text with a user id in each row: files, folders or quoted glob patterns.",
+        show_default=False,
     ),
 ]
 Counts = Annotated[
     Path,
     typer.Argument(
         metavar="COUNTS",
-        help="A counts folder, or a Parquet file of user, ngram, count.",
+        help="A counts folder (of `bayesgram count`), or a Parquet file with the columns user,"
+        " ngram"
+        " and count.",
         show_default=False,
     ),
 ]
 Vocab = Annotated[
-    Path, typer.Option("--vocab", help="The vocabulary (vocab.parquet).", show_default=False)
+    Path,
+    typer.Option(
+        "--vocab", help="The vocabulary, a file of `bayesgram vocab`.", show_default=False
+    ),
 ]
 TextColumn = Annotated[str, typer.Option(help="The column that holds the text.")]
 UserColumn = Annotated[str, typer.Option(help="The column that holds the user's id.")]
 By = Annotated[
     str | None,
     typer.Option(
-        help="Count by the segments in this column, such as a country or a language.",
+        help="Count by segment: the name of a column such as country or language.",
         show_default=False,
     ),
 ]
@@ -231,29 +246,39 @@ SegmentNames = Annotated[
 Other = Annotated[
     bool,
     typer.Option(
-        "--other", help="Rows of no listed segment are a segment of their own, instead of an error."
+        "--other", help="Put rows of no listed segment into a segment 'other', instead of stopping."
     ),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", help="Where the result goes.", show_default=False)
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        help="The file or folder to write. Missing parent folders are made.",
+        show_default=False,
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for machines.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", help="Also show details for experts. --json has all of them."),
+]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", help="No progress and no notes; warnings and errors are still said."),
+    typer.Option("--quiet", help="Print no progress and no notes, only warnings and errors."),
 ]
 SkipBadRows = Annotated[
     bool,
     typer.Option(
-        "--skip-bad-rows", help="Count and skip rows that can't be read, instead of stopping."
+        "--skip-bad-rows", help="Skip and count rows that can't be read, instead of stopping."
     ),
 ]
 TokenizerName = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help=f"How text is cut (bayesgram docs text): {', '.join(NAMED_TOKENIZERS)} or"
+        help=f"How text is cut into tokens (bayesgram docs text): {', '.join(NAMED_TOKENIZERS)} or"
         f" {FILE_PREFIX}PATH, a tokenizer.json.",
         show_default="words",
     ),
@@ -262,15 +287,15 @@ KeepCase = Annotated[
     bool | None,
     typer.Option(
         "--keep-case/--lower-case",
-        help="Whether case matters.",
-        show_default="as usual for the tokenizer",
+        help="Keep capital letters, or make all letters lower case.",
+        show_default="lower case; whitespace keeps capitals",
     ),
 ]
 Epsilon = Annotated[
     float | None,
     typer.Option(
         parser=parse_float,
-        help="Required: ε, how much one user may show.",
+        help="Required: ε, the privacy budget, such as 1. Smaller is more private.",
         show_default=False,
     ),
 ]
@@ -278,23 +303,24 @@ Delta = Annotated[
     float | None,
     typer.Option(
         parser=parse_float,
-        help="δ: far below 1/(number of users).",
-        show_default="1e-7 where it is used",
+        help="δ, the probability with which ε may fail. Choose it far below 1 / (number of users).",
+        show_default="1e-7 where the mechanism needs one",
     ),
 ]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(
         "--ledger",
-        help="Charge this ledger; refused if it would overspend (bayesgram docs ledger).",
+        help="Charge this ledger (a file of `bayesgram ledger create`). The command stops if too"
+        " little is left (bayesgram docs ledger).",
         show_default=False,
     ),
 ]
 Unit = Annotated[
     str | None,
     typer.Option(
-        help="What one user id stands for, in your words, for the card and the ledger: \"a user's"
-        ' week", "a post".',
+        help='What one user id stands for, in your words, such as "a user\'s week" or "a post". The'
+        " card and the ledger show it.",
         show_default=DEFAULT_UNIT,
     ),
 ]
@@ -302,28 +328,72 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Check everything and say what would be charged; spend, draw and write nothing.",
+        help="Only check everything, and say what would be charged. Nothing is spent or written.",
     ),
 ]
 Seed = Annotated[
     int | None,
     typer.Option(
         parser=parse_int,
-        help="Repeatable noise, for tests: not for publication.",
+        help="A number that makes the noise repeatable, for tests. Do not publish the result.",
         show_default=False,
     ),
 ]
 Memory = Annotated[
     str,
     typer.Option(
-        help="What is being counted may take this much; the rest is spilled to disk. From 100MB."
+        help="Memory for counting, such as 500MB or 4GB, from 100MB. What does not fit goes to"
+        " disk."
     ),
 ]
-Engine = Annotated[EngineName, typer.Option(help="Where the work is done (bayesgram docs spark).")]
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        help="Where the work is done: on this machine, or on Spark (bayesgram docs spark)."
+    ),
+]
 Master = Annotated[
     str | None,
-    typer.Option(help="Spark's master URL.", show_default="Spark's own setting, or this machine"),
+    typer.Option(
+        help="Spark's master URL, with --engine spark.",
+        show_default="Spark's own setting, or this machine",
+    ),
 ]
+
+
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHARACTER",
+        help="The character between the columns of CSV and TSV files, such as ';'.",
+        show_default="a comma in .csv, a tab in .tsv",
+    ),
+]
+Encoding = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="The encoding of text files (CSV, TSV, JSON lines, plain text), such as latin-1 or"
+        " cp1252.",
+        show_default="utf-8",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class DialectOptions:
+    """How text files are read, where their ending does not say so."""
+
+    delimiter: Delimiter = None
+    encoding: Encoding = "utf-8"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `read_records` for these options."""
+        return {"delimiter": self.delimiter, "encoding": self.encoding}
+
+
+READ_AS_USUAL = DialectOptions()
 
 
 @dataclass(frozen=True)
@@ -398,6 +468,32 @@ def load_tokenizer(name: str | None, *, keep_case: bool | None = None) -> "Token
 
 # --- From functions to commands ---
 
+# Of the program and of its groups of commands.
+TYPER_SETTINGS: dict[str, Any] = {
+    "no_args_is_help": True,
+    "rich_markup_mode": "rich",
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
+
+def unwrap_help(function: Callable[..., None]) -> Callable[..., None]:
+    """Put each paragraph of a docstring on one line, so that --help wraps it to the terminal.
+
+    Typer keeps line breaks within paragraphs, and would break its own lines again there.
+    """
+    function.__doc__ = unwrap(inspect.getdoc(function) or "")
+    return function
+
+
+def unwrap(text: str) -> str:
+    r"""Return text with each paragraph on one line.
+
+    >>> unwrap("One sentence\nover two lines.\n\nAnother\nparagraph.")
+    'One sentence over two lines.\n\nAnother paragraph.'
+    """
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
 
 def as_command(function: Callable[..., None]) -> Callable[..., None]:
     """Return a function as Typer takes it: each field of a dataclass an option, and --quiet last.
@@ -423,7 +519,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     command.__annotations__ = {
         parameter.name: hints.get(parameter.name, parameter.annotation) for parameter in parameters
     }
-    return command
+    return unwrap_help(command)
 
 
 def _spread(signature: inspect.Signature, groups: dict[str, Any]) -> Iterator[inspect.Parameter]:

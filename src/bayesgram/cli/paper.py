@@ -1,4 +1,4 @@
-"""bayesgram tune, sensitivity and reproduce: the paper's mechanism, its figures and its table."""
+"""bayesgram paper: tune and study the 2021 paper's mechanism; make its figures and table again."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,22 +8,47 @@ import typer
 
 from bayesgram.choices import EngineName
 from bayesgram.cli import console, engines, mechanism_options, options
-from bayesgram.cli.options import parse_float, parse_int
+from bayesgram.cli.options import (
+    TYPER_SETTINGS,
+    as_command,
+    parse_float,
+    parse_int,
+    unwrap_help,
+)
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.paper.harness import ExperimentData
     from bayesgram.paper.results_page import ExperimentResult
 
+paper_app = typer.Typer(name="paper", add_completion=False, **TYPER_SETTINGS)
+
+
+@paper_app.callback()
+@unwrap_help
+def _paper() -> None:
+    """Tune and study the mechanism of the 2021 paper, and make its figures and table again.
+
+    Its ε is EMPIRICAL, not a guarantee. For a release that you publish, use `bayesgram release`
+    with its default mechanism.
+
+    Example: bayesgram paper reproduce figure-1 --quick -o figures
+    """
+
+
 # --- tune ---
 
 
+@paper_app.command()
+@as_command
 def tune(
     counts: options.Counts,
     vocab: options.Vocab,
     epsilon: Annotated[
         float,
-        typer.Option(parser=parse_float, help="ε spent on the choice alone.", show_default=False),
+        typer.Option(
+            parser=parse_float, help="ε that the choice alone spends.", show_default=False
+        ),
     ],
     seed: options.Seed = None,
     json: options.Json = False,
@@ -38,7 +63,7 @@ def tune(
     The choice is EMPIRICAL, as the paper's mechanism is. `release --tune` does this and releases,
     in one ε.
 
-    Example: bayesgram tune counts --vocab vocab.parquet --epsilon 0.1
+    Example: bayesgram paper tune counts --vocab vocab.parquet --epsilon 0.1
     """
     from bayesgram.mechanisms.base import Randomness
     from bayesgram.paper import algorithm_2
@@ -75,10 +100,12 @@ def tune(
 # --- sensitivity ---
 
 
+@paper_app.command()
+@as_command
 def sensitivity(
     counts: options.Counts,
     vocab: options.Vocab,
-    slope: Annotated[float, typer.Option(parser=parse_float, help="S.")] = 1e-3,
+    slope: Annotated[float, typer.Option(parser=parse_float, help="S of the paper.")] = 1e-3,
     expected_users: mechanism_options.ExpectedUsers = None,
     max_count: mechanism_options.MaxCount = None,
     max_total: mechanism_options.MaxTotal = None,
@@ -91,7 +118,7 @@ def sensitivity(
 
     Both are read from private data without noise: for its keeper only.
 
-    Example: bayesgram sensitivity counts --vocab vocab.parquet --slope 0.001 --expected-users
+    Example: bayesgram paper sensitivity counts --vocab vocab.parquet --slope 0.001 --expected-users
     100000
     """
     from time import perf_counter
@@ -140,6 +167,8 @@ class ExperimentName(StrEnum):
     ALL = "all"
 
 
+@paper_app.command()
+@as_command
 def reproduce(
     names: Annotated[
         list[ExperimentName],
@@ -162,28 +191,29 @@ def reproduce(
         typer.Option(
             parser=parse_int,
             help="How many made-up users.",
-            show_default="4000000, with --quick 100000",
+            show_default="4 million; with --quick 100k",
         ),
     ] = None,
     size: Annotated[
         int | None,
         typer.Option(
             parser=parse_int,
-            help="n-grams in the vocabulary.",
-            show_default="50000, with --quick 5000",
+            help="How many n-grams the vocabulary has.",
+            show_default="50k; with --quick 5k",
         ),
     ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
-            parser=parse_int, help="How often each is run.", show_default="5, with --quick 3"
+            parser=parse_int, help="How often each is run.", show_default="5; with --quick 3"
         ),
     ] = None,
     delta: Annotated[
         float, typer.Option(parser=parse_float, help="δ; the paper never states its own.")
     ] = 1e-7,
     quick: Annotated[
-        bool, typer.Option("--quick", help="About a minute for all: smaller everything.")
+        bool,
+        typer.Option("--quick", help="Use smaller numbers. All experiments take about a minute."),
     ] = False,
     force: options.Force = False,
     json: options.Json = False,
@@ -195,7 +225,7 @@ def reproduce(
     Private: not for publication. At the paper's scale `all` takes about half an hour and 10 GB on
     two cores.
 
-    Example: bayesgram reproduce figure-1 table-1 --quick -o figures
+    Example: bayesgram paper reproduce figure-1 table-1 --quick -o figures
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.paper import results_page

@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from bayesgram.planning.plan import Plan, PlanRow
 
 DEFINITIONS = (
-    "KL: from what people write to the release, 0 is perfect. closed: of the distance that public"
-    " text has. known: the share of what people write whose probability is expected to lie within a"
-    " factor of 2 of the release's, by what the release would state: the roughest of these numbers."
-    " clipped: users who write more than counts in full."
+    "error removed: of the error that public text alone has. known: the share of what people write"
+    " whose probability is expected to lie within a factor of 2 of the release's; the roughest of"
+    " these numbers. clipped: users who write more than is counted in full."
+)
+KL_DEFINITION = (
+    " KL: the KL divergence in nats from what people write to the release; 0 is perfect."
 )
 PEOPLE_PANEL = "Assumed of the people"  # a heading in --help
 Users = Annotated[
     int,
     typer.Option(
         parser=parse_int,
-        help="How many people write: a public round figure.",
+        help="How many people write. Give a public round figure, such as 100k.",
         rich_help_panel=PEOPLE_PANEL,
         show_default=False,
     ),
@@ -33,7 +35,7 @@ NgramsAUser = Annotated[
     float,
     typer.Option(
         parser=parse_float,
-        help="N-grams of the vocabulary that a user writes, on average.",
+        help="How many n-grams of the vocabulary a user writes on average.",
         rich_help_panel=PEOPLE_PANEL,
     ),
 ]
@@ -41,8 +43,9 @@ Unevenness = Annotated[
     float,
     typer.Option(
         parser=parse_float,
-        help="0: all write the same; 0.6: rather evenly; 1.2: some little, some a lot; 2: a few"
-        " very much.",
+        help="How unevenly people write: 0 all the same, 0.6 rather evenly, 1.2 some little and"
+        " some"
+        " a lot, 2 a few very much.",
         rich_help_panel=PEOPLE_PANEL,
     ),
 ]
@@ -50,8 +53,8 @@ Difference = Annotated[
     float,
     typer.Option(
         parser=parse_float,
-        help="Of their text from public text. 0.6: close; 1.2: somewhat; 1.8: as Reddit from"
-        " Wikipedia; 2.6: very.",
+        help="How far their text is from public text: 0.6 close, 1.2 somewhat, 1.8 as Reddit from"
+        " Wikipedia, 2.6 very far.",
         rich_help_panel=PEOPLE_PANEL,
     ),
 ]
@@ -62,23 +65,33 @@ def plan(
     users: Users,
     epsilon: Annotated[
         str | None,
-        typer.Option(help="ε to plan with, comma-separated.", show_default="0.1,0.2,0.5,1,2"),
+        typer.Option(
+            help="One or several ε to plan with, separated by commas.",
+            show_default="0.1,0.2,0.5,1,2",
+        ),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(parser=parse_float, help="δ.", show_default="1e-7, or the ledger's"),
+        typer.Option(
+            parser=parse_float,
+            help="δ of all releases together.",
+            show_default="1e-7, or that of the ledger",
+        ),
     ] = None,
     kl: Annotated[
         float | None,
         typer.Option(
-            parser=parse_float, help="Find the ε that reaches this KL.", show_default=False
+            parser=parse_float,
+            help="Find the smallest ε at which the KL divergence (in nats) is at most this.",
+            show_default=False,
         ),
     ] = None,
     known: Annotated[
         str | None,
         typer.Option(
-            help="Find the ε at which this much of what people write is expected to lie within a"
-            " factor of 2 of the release, such as 80%.",
+            help="Find the smallest ε at which this share of what people write, such as 80%, is"
+            " known"
+            " within a factor of 2.",
             show_default=False,
         ),
     ] = None,
@@ -86,27 +99,28 @@ def plan(
         int,
         typer.Option(
             parser=parse_int,
-            help="So many releases share ε, as a ledger composes them: 52 for a week each.",
+            help="How many releases share ε: 52 for one each week of a year.",
         ),
     ] = 1,
     segments: Annotated[
         int,
         typer.Option(
             parser=parse_int,
-            help="The people are in so many segments within one budget: plan an average one.",
+            help="How many segments (such as countries) share the budget. An average one is"
+            " planned.",
         ),
     ] = 1,
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Plan with what is left of this ledger; it is only read.", show_default=False
+            help="Plan with what is left of this ledger. Nothing is charged.", show_default=False
         ),
     ] = None,
     size: Annotated[
         int | None,
         typer.Option(
             parser=parse_int,
-            help="Plan with the most frequent n-grams of each order.",
+            help="How many n-grams of each order to plan with, such as 20k: the most frequent.",
             show_default="all, up to 100,000 of an order",
         ),
     ] = None,
@@ -114,7 +128,7 @@ def plan(
         int | None,
         typer.Option(
             parser=parse_int,
-            help="Simulated releases for each ε.",
+            help="How many releases to simulate for each ε.",
             show_default="3; 1 above 20,000 n-grams",
         ),
     ] = None,
@@ -123,16 +137,20 @@ def plan(
     difference: Difference = 1.8,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw KL and what is known over ε. A .svg or .png.", show_default=False),
+        typer.Option(
+            help="Draw the error and what is known over ε, as a .svg or .png.", show_default=False
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the picture if it exists.")
     ] = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Simulate releases by `posterior`: what KL to expect at which ε, or which ε reaches a KL.
+    """Estimate how good a release would be at several ε, before anything is spent.
 
-    Public text and assumptions go in; no private data is read and nothing is spent.
+    The command simulates releases from public text and from what you assume about the people. It
+    reads no private data.
 
     Example: bayesgram plan --vocab vocab.parquet --users 1000000 --releases 52
     """
@@ -148,7 +166,7 @@ def plan(
         plots.check_plot(plot, force=force, inputs=[str(vocab)])
     open_ledger = None if ledger is None else Ledger.open(ledger)
     vocabulary = Vocabulary.load(vocab)
-    with console.step("Simulating releases"):
+    with console.progress("Simulating releases") as show_progress:
         simulated = simulate(
             vocabulary,
             users=users,
@@ -164,6 +182,7 @@ def plan(
             ledger=open_ledger,
             size=size,
             draws=draws,
+            on_progress=show_progress,
         )
     if plot is not None:
         from bayesgram.reports import pictures
@@ -172,32 +191,40 @@ def plan(
     if json:
         console.print_json(simulated.to_json())
     else:
-        print_plan(simulated)
+        print_plan(simulated, verbose=verbose)
 
 
-def print_plan(simulated: "Plan") -> None:
-    """Print the table of a plan, its answer, and notes and warnings about both."""
-    cells = [_cells(row, simulated) for row in simulated.rows]
+def print_plan(simulated: "Plan", *, verbose: bool = False) -> None:
+    """Print the table of a plan, its answer, and notes and warnings about both.
+
+    Args:
+        simulated: The plan.
+        verbose: Whether to show KL divergences; they are shown where one was asked for, too.
+    """
+    with_kl = verbose or simulated.target.kl is not None
+    cells = [_cells(row, simulated, with_kl=with_kl) for row in simulated.rows]
     columns = list(cells[0])
-    public_kl = simulated.rows[0].public_kl
-    title = f"What to expect (simulated); public text alone: KL {public_kl:.3g}"
+    title = "What to expect of a release (simulated)"
+    if with_kl:
+        title += f"; public text alone: KL {simulated.rows[0].public_kl:.3g}"
     console.print_table(title, columns, [list(row.values()) for row in cells], right=columns)
-    console.print_note(DEFINITIONS)
+    console.print_note(DEFINITIONS + (KL_DEFINITION if with_kl else ""))
     warnings = [f"warning: {warning}" for warning in simulated.warnings]
     for line in [simulated.answer, *simulated.notes, *warnings]:
         if line:
             console.write_wrapped(line)
 
 
-def _cells(row: "PlanRow", simulated: "Plan") -> dict[str, str]:
+def _cells(row: "PlanRow", simulated: "Plan", *, with_kl: bool) -> dict[str, str]:
     """Return a row of the table by its columns, all of which fit into a terminal of 80 columns."""
     cells = {"ε": f"{'→ ' if row.epsilon == simulated.epsilon else ''}{row.epsilon:g}"}
     if simulated.releases > 1:
         cells["ε each"] = f"{row.release_epsilon:g}"
-    cells["KL"] = f"{row.kl:.3g}"
-    if simulated.draws > 1:
+    if with_kl:
+        cells["KL"] = f"{row.kl:.3g}"
+    if with_kl and simulated.draws > 1:
         cells["simulated"] = f"{row.kl_low:.2g} – {row.kl_high:.2g}"
-    cells["closed"] = f"{row.closed_share:.0%}"
+    cells["error removed"] = f"{row.closed_share:.0%}"
     cells["known"] = f"{row.known_share:.0%}"
     cells["clipped"] = f"{row.clipped_share:.0%}"
     return cells

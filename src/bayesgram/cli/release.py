@@ -36,7 +36,11 @@ def release(
     vocab: options.Vocab,
     output: options.Output,
     mechanism: Annotated[
-        MechanismName, typer.Option(help="How the distribution is made (bayesgram docs promise).")
+        MechanismName,
+        typer.Option(
+            help="How the noise is added. Keep the default unless you compare methods (bayesgram"
+            " docs promise)."
+        ),
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
@@ -46,8 +50,8 @@ def release(
     previous: Annotated[
         Path | None,
         typer.Option(
-            help="A release that this one follows: its prior, at no cost (bayesgram docs"
-            " publish-every-week).",
+            help="An earlier release, such as last week's, to start from. It costs no extra"
+            " privacy (bayesgram docs publish-every-week).",
             show_default=False,
         ),
     ] = None,
@@ -57,11 +61,16 @@ def release(
     master: options.Master = None,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
     settings: mechanism_options.MechanismOptions = mechanism_options.NO_OPTIONS,
     tune: mechanism_options.Tune = False,
     grid: mechanism_options.GridOptions = mechanism_options.NO_GRID,
 ) -> None:
-    """Release a distribution over the vocabulary, with a card that says what it is worth.
+    """Publish the probabilities of the vocabulary's n-grams, with noise that protects each user.
+
+    It spends privacy budget. The result is a folder with the probabilities, the noisy measurements
+    and a card, which says what is guaranteed and how good the release is. --verbose shows the whole
+    card.
 
     Counts by segment (`bayesgram count --by`) give a folder for all people and one for each
     segment, in one budget.
@@ -129,8 +138,8 @@ def release(
                 on_progress=show_progress,
             )
     BudgetNotice.close()
-    _print_release(result, output, json=json)
-    if not json:
+    _print_release(result, output, json=json, verbose=verbose)
+    if verbose and not json:
         _draw_norms(_all_people(result).card)
 
 
@@ -171,13 +180,12 @@ def infer(
     output: options.Output,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Infer once more from the noisy measurements of a release, with other public text as prior.
+    """Compute a release again from its noisy measurements, with other public text.
 
-    Costs nothing.
-
-    N-grams are matched by their text: those that were not measured stand as public text has them,
-    moved by their words.
+    It costs no privacy. N-grams are matched by their text. Those that were not measured get the
+    probabilities of public text, corrected by their words.
 
     Example: bayesgram infer out --vocab other.parquet -o out-2
     """
@@ -203,14 +211,53 @@ def infer(
             command=options.typed_command(context)
         )
     result.save(output, force=force)
-    _print_release(result, output, json=json)
+    _print_release(result, output, json=json, verbose=verbose)
 
 
 # --- What was released ---
 
 
-def _print_release(result: "Release | SegmentedRelease", output: Path, *, json: bool) -> None:
-    """Print the card of a release, and each segment's share and model where there are segments."""
+# What a card says in one line that a stranger needs; --verbose shows all of them.
+SHOWN_LINES = (
+    *("Warning", "A person", "Vocabulary", "Made from", "Sources", "Inferred", "Chain", "Segment"),
+    *("Ledger", "Noise", "Quality", "Advice"),
+)
+
+
+def summary_fields(card: "Card") -> list[tuple[str, str]]:
+    """Return what a stranger needs to know of a card: what it promises, and how good it is."""
+    shown = [(name, line) for name, line in card.summary_lines if name in SHOWN_LINES]
+    return [("Privacy", _privacy_sentences(card)), *shown]
+
+
+def _privacy_sentences(card: "Card") -> str:
+    """Say what a release promises about one person."""
+    from bayesgram.privacy.budget import Guarantee
+    from bayesgram.releases.card_sections import format_odds_factor
+
+    if card.guarantee is not Guarantee.PROVED or card.epsilon is None:
+        return f"{card.claim}. {card.guarantee.name}: {card.promise_sentence}"
+    exception = f", except with probability {card.delta:g}" if card.delta else ""
+    # The claim names a unit that is less than a person's text itself.
+    claim = f"{card.claim} for {card.unit_text}" if card.is_person else card.claim
+    who = "user" if card.is_person else "such unit"
+    return (
+        f"{claim}. By this release, the odds that any one {who} is in the data change by a factor"
+        f" of at most {format_odds_factor(card.epsilon)}{exception}."
+    )
+
+
+def _print_release(
+    result: "Release | SegmentedRelease", output: Path, *, json: bool, verbose: bool
+) -> None:
+    """Print what a release promises and how good it is, and the shares of segments.
+
+    Args:
+        result: The release.
+        output: Where it was written.
+        json: Whether to print one JSON document.
+        verbose: Whether to print the whole card, and the model of each segment.
+    """
     card = _all_people(result).card
     segments = _releases_by_segment(result)
     if json:
@@ -222,11 +269,16 @@ def _print_release(result: "Release | SegmentedRelease", output: Path, *, json: 
             }
         console.print_json(document)
         return
-    console.write_fields([*card.summary_lines, ("Written to", str(output))])
+    lines = card.summary_lines if verbose else summary_fields(card)
+    console.write_fields([*lines, ("Written to", str(output))])
     if segments:
-        columns = ("folder", "share (noisy)", "model")
+        columns = ("folder", "share (noisy)", *(["model"] if verbose else []))
         rows = [
-            (name, _share(segment.card), segment.card.details["model"])
+            (
+                name,
+                _share(segment.card),
+                *([segment.card.details["model"]] if verbose else []),
+            )
             for name, segment in segments.items()
         ]
         console.print_table("Segments", columns, rows, right=("share (noisy)",))
@@ -349,8 +401,14 @@ def _plan(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | Non
     users = ASSUMED_USERS if expected_users is None else expected_users
     if checked.mechanism != "posterior" or checked.epsilon is None or users < min_users:
         return None
-    with console.step("Simulating a release"):
-        return plan(vocabulary, users=users, epsilon=checked.epsilon, delta=checked.delta)
+    with console.progress("Simulating a release") as show_progress:
+        return plan(
+            vocabulary,
+            users=users,
+            epsilon=checked.epsilon,
+            delta=checked.delta,
+            on_progress=show_progress,
+        )
 
 
 def _print_plan(plan: "Plan", expected_users: int | None) -> None:

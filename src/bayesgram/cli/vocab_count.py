@@ -83,9 +83,15 @@ class ModelRequest:
         """Return the most n-grams, or the most bytes, as an argument of `PublicModel`."""
         if self.size is None:
             return {}
-        if self.size.isdecimal():
-            return {"size": int(self.size)}
-        return {"max_size": options.parse_file_size("--model-size", self.size)}
+        if self.size.strip().upper().endswith("B"):
+            return {"max_size": options.parse_file_size("--model-size", self.size)}
+        try:
+            return {"size": parse_int(self.size)}
+        except options.NotANumberError:
+            raise UsageError(
+                f"--model-size {self.size!r}: give a number of n-grams, such as 500k, or a size,"
+                " such as 10MB."
+            ) from None
 
 
 def vocab(  # noqa: PLR0915 - one step after another
@@ -109,7 +115,7 @@ def vocab(  # noqa: PLR0915 - one step after another
     size: Annotated[
         str | None,
         typer.Option(
-            help="How many n-grams to keep, of each order, such as 50000 or 50000,300000,200000.",
+            help="How many n-grams to keep, of each order, such as 50k or 50k,300k,200k.",
             show_default="50000",
         ),
     ] = None,
@@ -148,11 +154,13 @@ def vocab(  # noqa: PLR0915 - one step after another
         ),
     ] = None,
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     skip_bad_rows: options.SkipBadRows = False,
     engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Make a vocabulary: the most frequent n-grams of PUBLIC text.
 
@@ -185,7 +193,11 @@ def vocab(  # noqa: PLR0915 - one step after another
     request = ModelRequest(model, model_order, model_size, engine_options.memory_bytes)
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
     tokenizer = replace(tokenizer_options.tokenizer, boundaries=boundaries)
-    columns: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    columns: dict[str, Any] = {
+        "text_column": text_column,
+        "skip_bad_rows": skip_bad_rows,
+        **dialect.arguments,
+    }
     provenance = Provenance()
     choice: dict[str, Any]  # which n-grams: order and size, or a list
     make_vocabulary: Callable[..., Vocabulary]
@@ -242,9 +254,41 @@ def vocab(  # noqa: PLR0915 - one step after another
         report["not_read"] = list_unread(
             [path for path in source_paths if is_text_path(path, text_column)]
         )
-    console.print_report(report, json=json)
+    console.print_summary(
+        _vocabulary_sentences(vocabulary, report), report, json=json, verbose=verbose
+    )
     if not json:
         named_inputs.print_sources(vocabulary)
+
+
+def _vocabulary_sentences(vocabulary: "Vocabulary", report: "Mapping[str, Any]") -> list[str]:
+    """Say what `vocab` wrote, to a person who sees this for the first time."""
+    from bayesgram.releases.card_sections import order_name
+
+    by_order = [f"{len(part):,} {order_name(part.order)}" for _, part in vocabulary.by_order]
+    sentences = [f"Wrote {report['output']}: {console.join_words(by_order)} of public text."]
+    if report.get("blocked_ngrams"):
+        sentences.append(f"{report['blocked_ngrams']:,} n-grams were left out by the blocklist.")
+    if "model" in report:
+        by_source = [
+            f"{sum(sizes):,} n-grams" + (f" ({name})" if len(report["model_ngrams"]) > 1 else "")
+            for name, sizes in report["model_ngrams"].items()
+        ]
+        sentences.append(
+            f"Wrote {report['model']}: a language model of this text, with"
+            f" {console.join_words(by_source)}."
+        )
+    if "made_from" in report:
+        sentences.append(f"Made from {report['made_from']}. Label: {report['label']}.")
+    return [*sentences, *_skipped_sentences(report["bad_rows_skipped"], "{:,}".format)]
+
+
+def _skipped_sentences(
+    bad_rows: "Mapping[str, int]", format_count: Callable[[int], str]
+) -> list[str]:
+    """Say how many rows were skipped, and why; nothing if none was."""
+    counts = [f"{format_count(count)} ({reason})" for reason, count in bad_rows.items()]
+    return [f"Skipped rows that can't be read: {console.join_words(counts)}."] if counts else []
 
 
 def _describe(vocabulary: "Vocabulary") -> dict[str, Any]:
@@ -272,7 +316,7 @@ def _make_locally(
     tokenizer: "Tokenizer",
     *,
     text_column: str,
-    skip_bad_rows: bool,
+    **columns: Any,  # noqa: ANN401 - those of read_records
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
     """Make the vocabulary and the public model on this machine.
 
@@ -289,7 +333,7 @@ def _make_locally(
             times=2 if with_model else 1,
             text_column=text_column,
             user_column=None,
-            skip_bad_rows=skip_bad_rows,
+            **columns,
             warn_about_users=True,
             require_rows=len(sources) == 1,
         )
@@ -353,7 +397,7 @@ def _parse_sizes(size: str | None, orders: Sequence[int]) -> int | list[int]:
     """Return one size, or one for each order; refuse 1,000 for a thousand."""
     if size is None:
         return DEFAULT_SIZE
-    sizes = parse_list("--size", size, parse_int, "50000,300000")
+    sizes = parse_list("--size", size, parse_int, "50k,300k")
     digits = options.remove_separators(size)
     if digits and len(sizes) != len(set(orders)):
         raise UsageError(
@@ -383,6 +427,7 @@ def count(
     output: options.Output,
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     by: options.By = None,
     segments: options.SegmentNames = None,
     other: options.Other = False,
@@ -392,26 +437,28 @@ def count(
         bool,
         typer.Option(
             "--allow-public",
-            help="Go on where many private rows were rows of the public text, with a warning.",
+            help="Only warn, and go on, if many private rows were rows of the public text.",
         ),
     ] = False,
     engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Count the vocabulary's n-grams in every user's PRIVATE text. The result is private.
 
-    --by counts by country, language or the like, for `release` to publish each and all people in
-    one budget. A person may be in several segments. The list of them is public: name it, don't read
-    it from the data.
+    The command also says how much the vocabulary covers: the share of all n-grams that people
+    wrote, repeats included, which the vocabulary lists.
 
-    --tokenizer is needed only for a vocabulary made elsewhere, which doesn't say how its text was
+    --by counts by country, language or another column. `bayesgram release` then publishes each
+    segment and all people together, in one budget. A person may be in several segments. The list of
+    segments is public: give it with --segments, it is not read from the data.
+
+    --tokenizer is needed only for a vocabulary from elsewhere, which does not say how its text was
     cut.
 
-    What the vocabulary covers is the share of people's n-grams that it lists, repeats included.
-
-    Private text that was given to `vocab` as public text is refused: vocab.parquet.rows knows its
-    rows.
+    The command stops if many private rows were public text of the vocabulary (vocab.parquet.rows
+    has their hashes): such a vocabulary is not public.
 
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user
     --text-column text -o counts
@@ -440,7 +487,9 @@ def count(
         "user_column": user_column,
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
+        **dialect.arguments,
     }
+    rows_without_text: int | None = None
     if engines.is_spark(engine, master):
         summary, bad_rows = engines.count_to_folder_on_spark(
             private, vocabulary, output, master, force=force, allow_public=allow_public, **columns
@@ -458,38 +507,47 @@ def count(
                 allow_public=allow_public,
             )
         bad_rows = records.bad_rows.by_reason
+        rows_without_text = records.bad_rows.without_text
     if not summary.nonzeros:
         console.print_note(
             f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text,"
             " column and vocabulary in one language, and cut alike?"
         )
-    report: dict[str, Any] = {"output": str(output)}
-    if json:
-        report |= {
-            "users": console.round_private(summary.users),
-            "nonzeros": console.round_private(summary.nonzeros),
-            "users_without_ngrams": console.round_private(summary.users_without_ngrams),
-            "rounded": console.ROUNDING,
-            "coverage": {order: round(share, 2) for order, share in summary.coverage.items()},
-            "not_read": list_unread(private),
-            "any_ngram_found": summary.nonzeros > 0,
-            "public_rows_checked": vocabulary.public_rows is not None,
-        }
-    else:
-        report["users"] = console.format_private(summary.users)
-        report["nonzeros"] = console.format_private(summary.nonzeros)
-        report["users without n-grams"] = console.format_private(summary.users_without_ngrams)
-        report["covers"] = _format_coverage(summary.coverage)
+    report: dict[str, Any] = {
+        "output": str(output),
+        "users": console.round_private(summary.users),
+        "nonzeros": console.round_private(summary.nonzeros),
+        "users_without_ngrams": console.round_private(summary.users_without_ngrams),
+        "rows_without_text": None
+        if rows_without_text is None
+        else console.round_private(rows_without_text),
+        "rounded": console.ROUNDING,
+        "coverage": {order: round(share, 2) for order, share in summary.coverage.items()},
+        "not_read": list_unread(private),
+        "any_ngram_found": summary.nonzeros > 0,
+        "public_rows_checked": vocabulary.public_rows is not None,
+    }
     if checked_segments is not None:
-        names = checked_segments.all_names
-        report["segments"] = list(names) if json else _format_segments(checked_segments)
+        report["segments"] = list(checked_segments.all_names)
     report["bad_rows_skipped"] = bad_rows
     report["note"] = "private: keep this folder where the text is kept"
-    console.print_report(report, json=json)
+    users = console.format_private(summary.users)
+    sentences = [
+        f"Wrote {output}: the counts of {users} users. They are private: keep them with the text.",
+        f"The vocabulary covers {_format_coverage(summary.coverage)}.",
+    ]
+    if checked_segments is not None:
+        sentences.append(f"Counted by segment: {_format_segments(checked_segments)}.")
+    without_ngrams = console.format_private(summary.users_without_ngrams)
+    sentences.append(f"Users who wrote none of its n-grams: {without_ngrams}.")
+    if rows_without_text is not None:
+        sentences.append(f"Rows without text: {console.format_private(rows_without_text)}.")
+    sentences += _skipped_sentences(bad_rows, console.format_private)
+    console.print_summary(sentences, report, json=json, verbose=verbose)
     low = {order: share for order, share in summary.coverage.items() if share < LOW_COVERAGE}
     if low and summary.nonzeros:
         console.print_note(
-            f"note: {vocab} covers {_format_coverage(low)} that people wrote. To cover more, make a"
+            f"note: {vocab} covers {_format_coverage(low)}. To cover more, make a"
             " larger list (`bayesgram vocab --size`), use public text that is nearer to theirs, or"
             " add n-grams with `bayesgram discover`."
         )
@@ -498,14 +556,17 @@ def count(
 def _format_coverage(coverage: "Mapping[int, float]") -> str:
     """Return shares of orders in words.
 
-    >>> _format_coverage({1: 0.914, 2: 0.17}), _format_coverage({})
-    ('91% of words, 17% of bigrams', 'nothing: people wrote no n-gram of these orders')
+    >>> _format_coverage({1: 0.914, 2: 0.17})
+    '91% of words and 17% of bigrams that people wrote'
+    >>> _format_coverage({})
+    'nothing: people wrote no n-gram of these orders'
     """
     from bayesgram.releases.card_sections import order_name
 
     if not coverage:
         return "nothing: people wrote no n-gram of these orders"
-    return ", ".join(f"{share:.0%} of {order_name(order)}" for order, share in coverage.items())
+    shares = [f"{share:.0%} of {order_name(order)}" for order, share in coverage.items()]
+    return f"{console.join_words(shares)} that people wrote"
 
 
 def _parse_segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":

@@ -1,7 +1,8 @@
 """Write a file or a folder whole or not at all, and make temporary folders that get removed.
 
 An output is written in a hidden folder beside its target, flushed to disk, and takes its place by
-one rename. A run that dies before that leaves what was there untouched. Without force=True nothing
+one rename. A run that dies before that leaves what was there untouched. Missing parent folders are
+made, and removed again if nothing took its place in them. Without force=True nothing
 that exists is replaced, not even something that appears meanwhile. With force=True, a folder is
 replaced only if it holds exactly what would be written there.
 
@@ -28,7 +29,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import NoReturn
 
 from bayesgram.errors import Argument, BayesgramError, UsageError
 
@@ -62,6 +62,7 @@ _log = logging.getLogger(__name__)
 
 written_paths: list[Path] = []  # the outputs that this process has put in place, in order
 _own_folders: dict[Path, "TemporaryFolder"] = {}  # the hidden folders of this process, by path
+_made_parents: list[Path] = []  # parents of outputs that are being written and did not exist
 
 
 # --- Writing outputs ---
@@ -78,7 +79,8 @@ def check_writable(
 ) -> Path:
     """Return the absolute path of an output, if it can be written; call this before the work.
 
-    Writing is tried, not only looked at. Call it before budget is spent.
+    Writing is tried, not only looked at; where parent folders are missing, in the nearest one that
+    exists. Call it before budget is spent.
 
     Args:
         path: Where the output is to be.
@@ -101,7 +103,7 @@ def check_writable(
                 f"{path}: would replace the input {source}; choose another ", parameter, "."
             )
     target = _check_target(path, force=force, contents=contents, parameter=parameter)
-    with _staging_folder(target, parameter) as staging:
+    with _staging_folder(_nearest_folder(target) / target.name, parameter) as staging:
         probe = os.open(staging / "probe", os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             _allocate(probe, required_bytes)
@@ -183,8 +185,13 @@ def _check_target(
     """
     target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
     remove_abandoned(target.parent)
-    if not target.parent.is_dir():
-        _refuse_parent(path, target, parameter)
+    ancestor = _nearest_folder(target)
+    if not ancestor.is_dir():
+        raise UsageError(
+            f"{path}: {ancestor} is a file, and no folder can be in it; choose another ",
+            parameter,
+            ".",
+        )
     if target.is_symlink() and not target.exists():
         raise UsageError(f"{path}: is a link to nowhere; choose another ", parameter, ".")
     if target.exists() and not force:
@@ -207,16 +214,32 @@ def _check_target(
     return target
 
 
-def _refuse_parent(path: str | Path, target: Path, parameter: str | Argument) -> NoReturn:
-    """Say why nothing can be made in the parent: it does not exist, or is a file."""
-    ancestor = next(parent for parent in target.parents if parent.exists())
-    if not ancestor.is_dir():
-        raise UsageError(
-            f"{path}: {ancestor} is a file, and no folder can be in it; choose another ",
-            parameter,
-            ".",
-        )
-    raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
+def _nearest_folder(target: Path) -> Path:
+    """Return the nearest parent of an output that exists: a folder, a file or a dead link."""
+    return next(parent for parent in target.parents if os.path.lexists(parent))
+
+
+@contextmanager
+def _parents_made(target: Path) -> Iterator[None]:
+    """Make the missing parents of an output, and remove those that are empty in the end."""
+    missing = [parent for parent in target.parents if not os.path.lexists(parent)]
+    try:
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            _made_parents.append(folder)
+            _flush(folder.parent)
+        yield
+    finally:
+        _remove_empty(missing)
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders that this process made, the deepest first, unless something is in them."""
+    for folder in folders:
+        if folder in _made_parents:
+            _made_parents.remove(folder)
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _has_other_contents(folder: Path, contents: set[str]) -> bool:
@@ -238,7 +261,7 @@ def _staging_folder(target: Path, parameter: str | Argument) -> Iterator[Path]:
     """Yield a private folder beside the target, so that a rename suffices, and remove it after."""
     staging = None
     try:
-        with unfinished_folder(target) as folder:
+        with _parents_made(target), unfinished_folder(target) as folder:
             staging = folder
             yield folder
     except OSError as error:
@@ -395,6 +418,7 @@ def discard_own_folders() -> None:
     """Remove the hidden folders of this process, before it stops at a signal."""
     for hidden in list(_own_folders.values()):
         hidden.discard()
+    _remove_empty(sorted(_made_parents, reverse=True))
 
 
 @contextmanager

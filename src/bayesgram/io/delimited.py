@@ -2,7 +2,8 @@
 
 There is a header row, fields may have quotes around them, and line breaks may be within quotes. Row
 1 is the first record after the header, and blank lines are no records. Types, delimiters and
-encodings are not guessed: every value is bytes, and the file is UTF-8.
+encodings are not guessed: every value is bytes, the delimiter is a comma in CSV and a tab in TSV or
+what the caller says, and so is the encoding, UTF-8 if nothing is said.
 
 A quote that a program left bare can join the rows of several people into one field, and a bare line
 end can cut one person's row in two. A file that shows either is refused whole, also where bad rows
@@ -25,13 +26,14 @@ later row. The field is then one that RFC 4180 allows: text of several lines.
 tests/helpers/reference_delimited.py is a slow second reader, written from this page.
 """
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Bytes, Integers
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io import streams
 from bayesgram.io.inputs import Source, check_first_bytes
 from bayesgram.io.records import Chunk, Columns
@@ -41,7 +43,7 @@ from bayesgram.version import page_pointer
 
 WRONG_COLUMNS = "the wrong number of columns"
 
-_DELIMITERS = {"csv": ord(","), "tsv": ord("\t")}
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _DELIMITER_NAMES = {";": "semicolons", "|": "bars", "\t": "tabs", ",": "commas"}
 _QUOTE = ord('"')
 _LINE_FEED = ord("\n")
@@ -72,8 +74,8 @@ _PROBLEMS = {
 
 def read_delimited(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield one chunk for each block of the file."""
-    delimiter = _DELIMITERS[source.format]
-    with open_stream(source) as stream:
+    delimiter = ord(columns.dialect.delimiter or _DELIMITERS[source.format])
+    with open_stream(source, columns.dialect.encoding) as stream:
         rest = _UnparsedData(source, stream)
         header = _read_header(rest, delimiter, columns)
         text = header.index(columns.text)
@@ -152,19 +154,24 @@ def _read_header(rest: _UnparsedData, delimiter: int, columns: Columns) -> list[
     while stop + 1 >= len(data) and not rest.ended and problem in (_FINE, _OPEN):
         rest.grow()
         data = rest.data.removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
+        # A line of spreadsheets that names the delimiter stands above the header.
+        data = re.sub(rb"\Asep=%b\r?\n" % re.escape(bytes([delimiter])), b"", data)
         names, stop, problem = _parse_first_row(data, delimiter)
     check_first_bytes(rest.source, rest.data)
     if not data:
         raise BayesgramError(
             f"{rest.source.name}: has no header row. The first row must name the columns."
         )
-    _refuse_other_delimiter(rest.source, data, names, columns)
+    _refuse_other_delimiter(rest.source, data, names, chr(delimiter), columns)
     if problem != _FINE:
         raise rest.refusal(problem)
     header = [name.decode(errors="replace") for name in names]
     if [name.encode() for name in header] != names:
         raise BayesgramError(
-            f"{rest.source.name}: the header row is not valid UTF-8. Save it as UTF-8."
+            f"{rest.source.name}: the header row is not valid UTF-8. Save the file as UTF-8, or"
+            " name its encoding, such as ",
+            Argument("encoding", "latin-1"),
+            ".",
         )
     columns.check_present(rest.source.name, header, found_in="header")
     rest.data = data[stop:]
@@ -174,14 +181,13 @@ def _read_header(rest: _UnparsedData, delimiter: int, columns: Columns) -> list[
 
 
 def _refuse_other_delimiter(
-    source: Source, data: bytes, header: list[bytes], columns: Columns
+    source: Source, data: bytes, header: list[bytes], delimiter: str, columns: Columns
 ) -> None:
     """Refuse a file whose names are separated by something else.
 
     To guess the delimiter would be to trust a person's text.
     """
     wanted = {name.encode(errors="replace") for name in columns.names}
-    delimiter = chr(_DELIMITERS[source.format])
     if wanted <= set(header):
         return
     for other, other_name in _DELIMITER_NAMES.items():
@@ -189,12 +195,12 @@ def _refuse_other_delimiter(
             continue
         names, _, problem = _parse_first_row(data, ord(other))
         if problem == _FINE and (wanted <= set(names) or len(names) > len(header) == 1):
-            ending = {"\t": ".tsv", ",": ".csv"}.get(other)
-            advice = f"Let its name end with {ending}" if ending else "Write it with commas or tabs"
+            expected = _DELIMITER_NAMES.get(delimiter, repr(delimiter))
             raise UsageError(
-                f"{source.name}: the names in its first row have {other_name} between them, and"
-                f" .{source.format} is read with {_DELIMITER_NAMES[delimiter]}. {advice}, or write"
-                " Parquet or JSON lines."
+                f"{source.name}: the names in its first row have {other_name} between them, and the"
+                f" file is read with {expected}. Say so with ",
+                Argument("delimiter", repr(other)),
+                ".",
             )
 
 

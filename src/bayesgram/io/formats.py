@@ -78,6 +78,11 @@ def explain_damage(file: Path, kind: str) -> Iterator[None]:
         yield
     except UsageError:
         raise
+    except MemoryError:
+        raise BayesgramError(
+            f"{file}: out of memory while reading the {kind}, or the file is damaged. Use a machine"
+            " with more memory, or get another copy of it."
+        ) from None
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable_error(file, error) from None

@@ -59,6 +59,7 @@ _ENDINGS: dict[str, Format] = {
 }
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".zst": "zst", ".bz2": "bz2", ".xz": "xz"}
 _BINARY: set[Format] = {"parquet", "arrow"}  # compressed inside, if at all
+TEXT_FORMATS: set[Format] = {"jsonl", "csv", "tsv", "text"}  # those that have an encoding
 
 # Endings that people have and that are not read, with the next step.
 _ADVICE = {

@@ -21,7 +21,14 @@ import pyarrow.json as pj
 
 from bayesgram.errors import UsageError
 from bayesgram.io.inputs import Source
-from bayesgram.io.records import BadRow, Chunk, Columns, as_bytes
+from bayesgram.io.records import (
+    TEXT_IS_LIST,
+    TEXT_IS_OBJECT,
+    BadRow,
+    Chunk,
+    Columns,
+    as_bytes,
+)
 from bayesgram.io.streams import line_blocks, open_stream
 
 NOT_JSON = "not valid JSON"
@@ -53,7 +60,7 @@ def read_jsonl(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield one chunk for each block of lines."""
     row = 1
     is_checked = False  # whether the keys of some object were looked at
-    with open_stream(source) as stream:
+    with open_stream(source, columns.dialect.encoding) as stream:
         for block in line_blocks(stream, source):
             if row == 1:
                 _refuse_documents(source, block)
@@ -161,7 +168,8 @@ def _parse_line(line: bytes, columns: Columns) -> list[bytes | None] | str:
         if not (id_ is None or isinstance(id_, str)):
             return reason
     if not (text is None or type(text) is str):
-        return TEXT_NOT_STRING
+        reasons = ((list, TEXT_IS_LIST), (dict, TEXT_IS_OBJECT), (object, TEXT_NOT_STRING))
+        return next(reason for kind, reason in reasons if isinstance(text, kind))
     return [_encode(value) for value in (text, *ids)]
 
 
@@ -214,20 +222,21 @@ def _check_keys(source: Source, block: bytes, columns: Columns) -> bool:
     Returns:
         Whether any line of it is an object.
     """
-    first: list[str] | None = None  # the keys of the first object
+    first: dict[str, Any] | None = None  # the first object
     seen: set[str] = set()
     for _, line in _lines(block, 1):
         value = _load(line)
         if value is None or not isinstance(value[0], dict):
             continue
-        first = first if first is not None else list(value[0])
+        first = first if first is not None else value[0]
         seen.update(name for name in columns.names if name in value[0])
         if len(seen) == len(columns.names):
-            columns.warn_about(source.name, first)
+            columns.warn_about(source.name, list(first))
             return True
     if first is None:
         return False
+    nested = {key: tuple(inner) for key, inner in first.items() if isinstance(inner, dict)}
     columns.check_present(
-        source.name, list(dict.fromkeys([*first, *sorted(seen)])), found_in="keys"
+        source.name, list(dict.fromkeys([*first, *sorted(seen)])), found_in="keys", nested=nested
     )
     return True

@@ -20,14 +20,16 @@ import pyarrow.parquet as pq
 
 from bayesgram.cores import read_ahead
 from bayesgram.errors import Argument, BayesgramError
-from bayesgram.io.inputs import Inputs, Source, find_sources, refuse_own_tables
+from bayesgram.io.inputs import TEXT_FORMATS, Inputs, Source, find_sources, refuse_own_tables
 from bayesgram.io.jsonl import read_jsonl
 from bayesgram.io.records import (
     BATCH_BYTES,
     BATCH_ROWS,
+    UTF_8,
     BadRows,
     Chunk,
     Columns,
+    Dialect,
     Records,
     as_bytes,
     clean,
@@ -80,6 +82,7 @@ class RecordReader:
 
     def _records(self) -> Iterator[Records]:
         self.bad_rows.by_reason.clear()
+        self.bad_rows.without_text = 0
         empty: list[str] = []  # sources without a row
         skipped: list[str] = []  # sources of which every row was skipped
         for source in self.sources:
@@ -88,7 +91,12 @@ class RecordReader:
             bad_before = self.bad_rows.total
             for chunk in _explain_errors(source, _read_chunks(source, self._columns)):
                 for records in clean(
-                    chunk, source.name, self.bad_rows, skip=self._skip, segments=self._segments
+                    chunk,
+                    source.name,
+                    self.bad_rows,
+                    skip=self._skip,
+                    segments=self._segments,
+                    text_file=self._columns if source.format in TEXT_FORMATS else None,
                 ):
                     rows += len(records)
                     yield records
@@ -121,6 +129,8 @@ def read_records(
     require_rows: bool = False,
     segments: Segments | None = None,
     warn_about_users: bool = False,
+    delimiter: str | None = None,
+    encoding: str = UTF_8,
 ) -> RecordReader:
     """Read texts, and who wrote them.
 
@@ -133,6 +143,9 @@ def read_records(
         require_rows: Whether to fail if there is no row, or every row is skipped.
         segments: The column with the segment of each row, and the values that it may have.
         warn_about_users: For public text: whether to log a column that looks like user ids.
+        delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
+        encoding: That of text files (CSV, TSV, JSON lines, plain text): UTF-8, or one with one byte
+            for each character, such as latin-1.
 
     >>> table = pa.table({"author": [7, 8], "body": ["red fish", "blue fish"]})
     >>> for records in read_records(table, text_column="body", user_column="author"):
@@ -143,7 +156,8 @@ def read_records(
     if user_column is None:
         refuse_own_tables(sources)
     by = None if segments is None else segments.by
-    columns = Columns(text_column, user_column, by, warn_about_users)
+    dialect = Dialect(delimiter, encoding)
+    columns = Columns(text_column, user_column, by, warn_about_users, dialect)
     return RecordReader(
         sources,
         columns,
@@ -190,7 +204,7 @@ def _read_chunks(source: Source, columns: Columns) -> Iterator[Chunk]:
 
             return read_delimited(source, columns)
         case "text":
-            return read_text(source)
+            return read_text(source, columns.dialect.encoding)
         case "table":
             return read_table(source, columns)
 
@@ -217,6 +231,12 @@ def _explain_errors(source: Source, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 
 def _reading_error(source: Source, error: Exception) -> BayesgramError:
     match error:
+        case MemoryError():
+            return BayesgramError(
+                f"{source.name}: out of memory while reading it. Give the command less with ",
+                Argument("memory", "200MB"),
+                ", or use a machine with more memory. (A damaged file can ask for too much, too.)",
+            )
         case FileNotFoundError():
             return BayesgramError(
                 f"{source.name}: no longer there. Check that nothing moves the file meanwhile."

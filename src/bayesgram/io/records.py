@@ -7,10 +7,13 @@ without the rows that can't be used. Nothing is parsed here.
 Formal guarantee: whether a row is kept, and the bytes it gives, depend on that row alone.
 """
 
+import codecs
+import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -46,6 +49,98 @@ USER_COLUMNS = frozenset(
 
 logger = logging.getLogger(__name__)
 
+# --- How text files are read ---
+
+UTF_8 = "utf-8"
+# Encodings with one byte for each character: what a row becomes depends on its own bytes alone,
+# which is not so where a byte may change the meaning of those after it.
+_ONE_BYTE_ENCODINGS = re.compile(r"iso8859-[0-9]{1,2}|cp125[0-9]|koi8-[rtu]|mac-[a-z]+")
+_TAB_NAMES = ("\\t", "tab")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file is read, where its ending does not say so. Binary formats ignore it."""
+
+    delimiter: str | None = None  # between the columns of CSV and TSV; None for that of the ending
+    encoding: str = UTF_8
+
+    def __post_init__(self) -> None:
+        delimiter = self.delimiter
+        if delimiter in _TAB_NAMES:
+            delimiter = "\t"
+            object.__setattr__(self, "delimiter", delimiter)
+        if delimiter is not None and not _may_be_delimiter(delimiter):
+            raise UsageError.for_argument(
+                "delimiter",
+                repr(delimiter),
+                "give one character such as ';', '|' or '\\t' (a tab); not a letter, a digit, a"
+                " space, a quote or a line break.",
+            )
+        object.__setattr__(self, "encoding", _check_encoding(self.encoding))
+
+
+def _may_be_delimiter(text: str) -> bool:
+    is_one_byte = len(text) == 1 and text.isascii()
+    is_other_text = text.isalnum() or text in (" ", '"')
+    return is_one_byte and not is_other_text and (text == "\t" or text.isprintable())
+
+
+def _check_encoding(name: str) -> str:
+    """Return Python's name of an encoding, if text in it can be read.
+
+    >>> _check_encoding("Latin-1"), _check_encoding("UTF8")
+    ('iso8859-1', 'utf-8')
+    """
+    try:
+        found = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        found = ""
+    if found != UTF_8 and not _ONE_BYTE_ENCODINGS.fullmatch(found):
+        raise UsageError.for_argument(
+            "encoding",
+            repr(name),
+            "give utf-8, latin-1, cp1252 (Windows) or another encoding with one byte for each"
+            " character. Convert any other file first: `iconv -f OTHER -t UTF-8 OLD > NEW`.",
+        )
+    return found
+
+
+def guess_encoding(value: bytes) -> str | None:
+    """Return the Western encoding that bytes which are not UTF-8 are probably in.
+
+    It is a guess for a message; no file is read by it. In such text, letters with accents stand
+    alone or in pairs.
+
+    >>> guess_encoding("café".encode("latin-1")), guess_encoding("“café”".encode("cp1252"))
+    ('latin-1', 'cp1252')
+    >>> guess_encoding("café".encode()[:-1] + b"!") is None
+    True
+    """
+    runs = re.findall(rb"[\x80-\xff]+", value)
+    accents = b"".join(runs)
+    if not runs or max(map(len, runs)) > 2 or any(_is_text_in(run, UTF_8) for run in runs):
+        return None
+    # Half a character of UTF-8, more likely, or bytes of no text at all.
+    if not accents.strip(b"\xc2\xc3\xfe\xff"):
+        return None
+    if re.fullmatch(rb"[\xa0-\xff]+", accents):
+        return "latin-1"
+    return "cp1252" if _is_text_in(accents, "cp1252") else None
+
+
+def _is_text_in(value: bytes, encoding: str) -> bool:
+    try:
+        value.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+READ_AS_USUAL = Dialect()
+
+# --- Columns ---
+
 # Where the names of columns come from: a schema, the keys of JSON objects, or a header row.
 FoundIn: TypeAlias = Literal["schema", "keys", "header"]
 
@@ -58,6 +153,7 @@ class Columns:
     user: str | None  # None for public text
     by: str | None = None  # the column with segments, of private records
     warn_about_users: bool = False  # of public text: whether to log a column that may be user ids
+    dialect: Dialect = READ_AS_USUAL  # how text files are read
     _warned_of: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +184,12 @@ class Columns:
         return [name for name in (self.text, self.user, self.by) if name is not None]
 
     def check_present(
-        self, source: str, present: Sequence[str], *, found_in: FoundIn = "schema"
+        self,
+        source: str,
+        present: Sequence[str],
+        *,
+        found_in: FoundIn = "schema",
+        nested: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
         """Refuse a table without one of the columns, or with two of a name.
 
@@ -101,6 +202,7 @@ class Columns:
             source: What is read, for the message.
             present: The names of the columns that there are.
             found_in: Where these names come from.
+            nested: The columns that hold objects, with the names of their fields.
         """
         may_be_listed = (
             self.user is None or found_in == "schema" or any(name in present for name in self.names)
@@ -110,6 +212,8 @@ class Columns:
         for name in self.names:
             if name not in present:
                 advice = self._advice(name) if listed else self._hidden_advice(name, found_in)
+                if listed and (outer := _find_outer(name, nested)):
+                    advice = [_unnest_advice(name, outer, found_in)]
                 raise UsageError(
                     f"{source}: no column {name!r}{_describe_columns(present, listed)} ", *advice
                 )
@@ -134,12 +238,16 @@ class Columns:
 
     def check_types(self, source: str, schema: pa.Schema) -> None:
         """Refuse text that is not text, and user ids that are neither text nor whole numbers."""
-        self.check_present(source, schema.names)
+        structs = [field for field in schema if pt.is_struct(field.type)]
+        nested = {field.name: [inner.name for inner in field.type] for field in structs}
+        self.check_present(source, schema.names, nested=nested)
         text_type = schema.field(self.text).type
         if not _is_text(text_type):
+            flatten = _flatten_advice(self.text, text_type)
             raise UsageError(
-                f"{source}: the text column {self.text!r} holds {text_type}; it must hold text. ",
-                *self._advice(self.text),
+                f"{source}: the text column {self.text!r} holds {_describe_type(text_type)}; it"
+                f" must hold text. {flatten}",
+                *self._advice(self.text, verb="name" if flatten else "Name"),
             )
         for name, role, values in ((self.user, "user", "ids"), (self.by, "segment", "segments")):
             if name is None:
@@ -167,6 +275,64 @@ class Columns:
             f" that does: {names}."
         )
         return [*advice[:-1], spelling]
+
+
+def _find_outer(name: str, nested: Mapping[str, Collection[str]]) -> str | None:
+    """Return the column with objects that have a missing column as a field, if there is one."""
+    path, _, field_name = name.rpartition(".")
+    for outer, fields in nested.items():
+        if name in fields or (outer == path and field_name in fields):
+            return outer
+    return None
+
+
+def _unnest_advice(name: str, outer: str, found_in: FoundIn) -> str:
+    """Say how a field of nested objects becomes a column."""
+    inner = name.removeprefix(f"{outer}.")
+    if found_in == "keys":
+        command = f"jq -c '. + {{{_jq_key(inner)}: {_jq_path(outer, inner)}}}' OLD > NEW.jsonl"
+    else:
+        command = f"frame.unnest({outer!r})"
+    where = "" if found_in == "keys" else " in polars"
+    return (
+        f"It is a field of the nested column {outer!r}, and nested values are not read. Make it a"
+        f" column first: `{command}`{where}."
+    )
+
+
+def _jq_key(name: str) -> str:
+    return name if _NAME.fullmatch(name) else json.dumps(name)
+
+
+def _jq_path(*names: str) -> str:
+    """Return a path of jq.
+
+    >>> _jq_path("message", "the text")
+    '.message["the text"]'
+    """
+    parts = [f".{name}" if _NAME.fullmatch(name) else f"[{json.dumps(name)}]" for name in names]
+    path = "".join(parts)
+    return path if path.startswith(".") else f".{path}"
+
+
+def _describe_type(type_: pa.DataType) -> str:
+    if _is_list(type_):
+        return f"lists ({type_})"
+    return "nested values (a struct)" if pt.is_struct(type_) else str(type_)
+
+
+def _flatten_advice(name: str, type_: pa.DataType) -> str:
+    """Say how lists and nested values become text; nothing for other types."""
+    if _is_list(type_):
+        column = f"pl.col({name!r}).list.join(' ')"
+        return f"Join each list into one text first (`{column}` in polars), or "
+    if pt.is_struct(type_):
+        return f"Make its fields columns first (`frame.unnest({name!r})` in polars), or "
+    return ""
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return any(is_kind(type_) for is_kind in (pt.is_list, pt.is_large_list, pt.is_fixed_size_list))
 
 
 def _is_column_name(name: str) -> bool:
@@ -236,6 +402,8 @@ BATCH_BYTES = 1 << 22  # of text
 # Why a row can't be used.
 NO_USER = "no user id"
 TEXT_NOT_UTF8 = "the text is not valid UTF-8"
+TEXT_IS_LIST = "the text is a list, not a string"
+TEXT_IS_OBJECT = "the text is a nested object, not a string"
 USER_NOT_UTF8 = "the user id is not valid UTF-8"
 
 BadRow: TypeAlias = tuple[int, str]  # its number, from 1, and the reason why it can't be used
@@ -257,12 +425,13 @@ class Records:
 
 @dataclass
 class BadRows:
-    """How many rows were skipped, and why.
+    """How many rows were skipped, and why; and how many of the others have no text.
 
     These are exact counts of private data: show them to its keeper only.
     """
 
     by_reason: dict[str, int] = field(default_factory=dict)
+    without_text: int = 0  # rows that were read, and whose text is empty or missing
 
     @property
     def total(self) -> int:
@@ -287,7 +456,13 @@ class Chunk:
 
 
 def clean(
-    chunk: Chunk, source: str, bad_rows: BadRows, *, skip: bool, segments: Segments | None = None
+    chunk: Chunk,
+    source: str,
+    bad_rows: BadRows,
+    *,
+    skip: bool,
+    segments: Segments | None = None,
+    text_file: Columns | None = None,
 ) -> Iterator[Records]:
     """Yield the records of a chunk, without the rows that can't be used.
 
@@ -297,6 +472,7 @@ def clean(
         bad_rows: Counts the rows that are skipped.
         skip: Whether to skip bad rows; else the first one is an error.
         segments: The segments that rows may be in.
+        text_file: The columns of a text file, for which a message may advise an encoding or jq.
     """
     text = _without_nulls(chunk.text)
     user = None if chunk.user is None else _without_nulls(chunk.user)
@@ -314,6 +490,7 @@ def clean(
         raise BayesgramError(
             f"{source}: row {row}: ",
             *reason_parts,
+            *(() if text_file is None else _row_advice(reason, row, chunk, text_file)),
             ". Mend the row, or count and skip such rows with ",
             Argument("skip_bad_rows", "True"),
             ".",
@@ -328,6 +505,7 @@ def clean(
         user = None if user is None else user.take(indices)
         segment = None if segment is None else segment[good]
         rows = [rows[index] for index in good]
+    bad_rows.without_text += int(np.count_nonzero(_lengths(text) == 0))
     for start, stop in _batches(text):
         yield Records(
             text[start:stop],
@@ -336,6 +514,40 @@ def clean(
             rows[start],
             None if segment is None else segment[start:stop],
         )
+
+
+def _row_advice(
+    reason: str, row: int, chunk: Chunk, columns: Columns
+) -> tuple[str | Argument, ...]:
+    """Return what to do where a whole text file, most likely, has the problem of a row."""
+    if reason in (TEXT_IS_LIST, TEXT_IS_OBJECT):
+        path = _jq_path(columns.text)
+        change = f'{path} |= join(" ")' if reason == TEXT_IS_LIST else f"{path} |= .FIELD"
+        return (
+            f". The column is {columns.text!r}. Name another one with ",
+            Argument("text_column"),
+            f", or make it text: `jq -c '{change}' OLD > NEW.jsonl`",
+        )
+    if reason not in (TEXT_NOT_UTF8, USER_NOT_UTF8):
+        return ()
+    array = chunk.user if reason == USER_NOT_UTF8 else chunk.text
+    value = None if array is None else array[list(chunk.rows).index(row)].as_py()
+    encoding = guess_encoding(_original_bytes(value or b""))
+    if encoding is None:
+        return ()
+    return (
+        f"; it looks like {'Latin-1' if encoding == 'latin-1' else 'Windows-1252'}. Say so with ",
+        Argument("encoding", encoding),
+        f", or convert the file: `iconv -f {encoding.upper().replace('-', '')} -t UTF-8 OLD > NEW`",
+    )
+
+
+def _original_bytes(value: bytes) -> bytes:
+    """Return the bytes of a file that the reader of JSON has turned into lone surrogates."""
+    try:
+        return value.decode("utf-8", "surrogatepass").encode("utf-8", "surrogateescape")
+    except UnicodeError:
+        return value
 
 
 def _find_bad_entries(

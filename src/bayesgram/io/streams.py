@@ -3,6 +3,8 @@
 `open_stream` opens a `Source`, `line_blocks` yields its blocks, and `read_text` gives one record
 for each line of plain text. No more than a block is in memory, or one line where a line is longer.
 
+`TranscodedContent` turns another encoding into UTF-8.
+
 `XzContent` decompresses xz, which Arrow can't. Python's own `lzma.open` silently ignores whatever
 follows the first stream.
 """
@@ -16,9 +18,9 @@ from typing import Literal, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.errors import BayesgramError
+from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io.inputs import Source, check_first_bytes
-from bayesgram.io.records import Chunk, as_bytes
+from bayesgram.io.records import UTF_8, Chunk, as_bytes
 
 BLOCK_BYTES = 1 << 23  # that are read at a time; not measured
 LINE_BYTES = 1 << 28  # longer lines are refused: they would not fit in memory several times over
@@ -49,8 +51,17 @@ class ByteStream:
 
 
 @contextmanager
-def open_stream(source: Source) -> Iterator[ByteStream]:
-    """Open a file for reading from its start."""
+def open_stream(source: Source, encoding: str = UTF_8) -> Iterator[ByteStream]:
+    """Open a file for reading from its start; text in another encoding becomes UTF-8."""
+    with _open_bytes(source) as stream:
+        if encoding == UTF_8:
+            yield stream
+        else:
+            yield ByteStream(TranscodedContent(stream.content, source.name, encoding), stream.disk)
+
+
+@contextmanager
+def _open_bytes(source: Source) -> Iterator[ByteStream]:
     with pa.OSFile(str(source.path), "rb") as disk:
         if source.compression is None:
             yield ByteStream(disk, disk)
@@ -94,9 +105,9 @@ def line_blocks(stream: ByteStream, source: Source) -> Iterator[bytes]:
         yield last
 
 
-def read_text(source: Source) -> Iterator[Chunk]:
+def read_text(source: Source, encoding: str = UTF_8) -> Iterator[Chunk]:
     """Yield chunks of plain text: every line is one record, without its line end."""
-    with open_stream(source) as stream:
+    with open_stream(source, encoding) as stream:
         row = 1
         for block in line_blocks(stream, source):
             ended = block if block.endswith(b"\n") else block + b"\n"
@@ -104,6 +115,24 @@ def read_text(source: Source) -> Iterator[Chunk]:
             text = as_bytes(pc.split_pattern(lines, pattern="\n").flatten())
             yield Chunk(text, None, range(row, row + len(text)), stream.position)
             row += len(text)
+
+
+class TranscodedContent:
+    """Content in an encoding with one byte for each character, as UTF-8."""
+
+    def __init__(self, content: Content, source_name: str, encoding: str) -> None:
+        self._content = content
+        self._source_name = source_name
+        self._encoding = encoding
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next `size` characters, or fewer at the end; none after it."""
+        data = self._content.read(size)
+        try:
+            return data.decode(self._encoding).encode()
+        except UnicodeDecodeError:
+            problem = f"{self._source_name}: holds bytes that {self._encoding} does not have. Name "
+        raise BayesgramError(problem, "the right ", Argument("encoding"), ".")
 
 
 class XzContent:

@@ -513,6 +513,8 @@ def discover(
     output: str | Path | None = None,
     force: bool = False,
     unit: str | None = None,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
 ) -> Discovery:
     """Find n-grams that many people write and the vocabulary lacks.
 
@@ -541,6 +543,8 @@ def discover(
         output: The folder to save the discovery in; if it is left out, it is only in memory.
         force: Whether a discovery that is already in that folder may be replaced.
         unit: What one user id stands for, where it is not all of a user's text.
+        delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
+        encoding: That of text files, such as "latin-1".
 
     Returns:
         The n-grams that were discovered, with a card and the vocabulary extended by them.
@@ -566,7 +570,12 @@ def discover(
     text: PrivateText = inputs
     if not isinstance(inputs, PrivateText):
         records = read_records(
-            inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows
+            inputs,
+            text_column=text_column,
+            user_column=user_column,
+            skip_bad_rows=skip_bad_rows,
+            delimiter=delimiter,
+            encoding=encoding,
         )
         text = LocalText(records, memory)
     return discover_in_text(

@@ -12,6 +12,7 @@ grows with ε, nearly steadily, as the simulated people stay the same.
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 from bayesgram.arguments import check_arguments
@@ -457,6 +458,7 @@ def plan(
     ledger: Ledger | None = None,
     size: int | None = None,
     draws: int | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> Plan:
     """Simulate releases by `posterior`: which accuracy to expect at which ε.
 
@@ -481,6 +483,8 @@ def plan(
         size: Number of n-grams of each order, the most frequent ones; all without it, up to
             100,000.
         draws: Number of simulated releases for each ε; 3 without it, and 1 above 20,000 n-grams.
+        on_progress: Is called with the share of the work that is done, from 0 to 1; by several
+            threads, but never by two at a time.
 
     Returns:
         One row for each ε. With `kl` or `known`, one for each ε that was tried, and the smallest
@@ -511,14 +515,19 @@ def plan(
     size = planner.max_size if size is None else size
     draws = (DEFAULT_DRAWS if size <= SLOW_SIZE else DRAWS_IF_SLOW) if draws is None else draws
     check_int("draws", draws, 1, MAX_DRAWS, "how many releases are simulated for each ε")
-    simulator = _RowSimulator(planner, budget, assumptions, size, draws)
+    chosen_epsilons = epsilons or _default_epsilons(budget)
+    row_count = len(chosen_epsilons)
+    if target.is_given:  # bisection tries the largest ε, and then as many as it halves the rest
+        row_count = 1 + len(candidate_epsilons(budget.max_epsilon)).bit_length()
+    progress = _Progress(row_count * draws, on_progress)
+    simulator = _RowSimulator(planner, budget, assumptions, size, draws, progress)
     smallest = None
     if target.is_given:
         smallest, rows = find_smallest_epsilon(
             target.is_reached_by, simulator.simulate_row, budget.max_epsilon
         )
     else:
-        rows = simulator.simulate_rows(epsilons or _default_epsilons(budget))
+        rows = simulator.simulate_rows(chosen_epsilons)
     return Plan(
         assumptions=assumptions,
         delta=budget.delta,
@@ -535,6 +544,23 @@ def plan(
     )
 
 
+class _Progress:
+    """Counts simulated releases, and reports the share of them that is done."""
+
+    def __init__(self, total: int, on_progress: Callable[[float], None] | None) -> None:
+        self._total = total
+        self._on_progress = on_progress
+        self._done = 0
+        self._lock = Lock()
+
+    def add(self) -> None:
+        """Count one."""
+        with self._lock:
+            self._done += 1
+            if self._on_progress is not None:
+                self._on_progress(min(1.0, self._done / self._total))
+
+
 @dataclass(frozen=True)
 class _RowSimulator:
     """Simulates the rows of a plan, which differ in ε alone."""
@@ -544,6 +570,7 @@ class _RowSimulator:
     assumptions: Assumptions
     size: int
     draws: int
+    progress: _Progress
 
     def __post_init__(self) -> None:
         self.planner.check_size(self.size)
@@ -557,7 +584,10 @@ class _RowSimulator:
     def simulate_row(self, epsilon: float) -> PlanRow:
         """Simulate releases that have this ε together."""
         request = self._make_request(epsilon)
-        draws = [self.planner.simulate(request, draw) for draw in range(self.draws)]
+        draws = []
+        for draw in range(self.draws):
+            draws.append(self.planner.simulate(request, draw))
+            self.progress.add()
         return PlanRow.from_draws(epsilon, request.budget.epsilon, draws)
 
     def _make_request(self, epsilon: float) -> PlanRequest:

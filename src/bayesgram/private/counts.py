@@ -443,6 +443,8 @@ def count(
     text_column: str = ...,
     skip_bad_rows: bool = ...,
     allow_public: bool = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
 ) -> UserCounts: ...
 @overload
 def count(
@@ -456,6 +458,8 @@ def count(
     text_column: str = ...,
     skip_bad_rows: bool = ...,
     allow_public: bool = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
 ) -> SegmentedCounts: ...
 @check_arguments
 def count(
@@ -469,6 +473,8 @@ def count(
     text_column: str = "text",
     skip_bad_rows: bool = False,
     allow_public: bool = False,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
 ) -> UserCounts | SegmentedCounts:
     """Count the vocabulary's n-grams in every user's text.
 
@@ -484,6 +490,8 @@ def count(
         allow_public: Whether private rows may be rows of the public text that the vocabulary was
             made from. They are refused otherwise, where the vocabulary knows its public rows
             (docs/promise.md).
+        delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
+        encoding: That of text files, such as "latin-1".
 
     Returns:
         The counts; by segment, if `by` is given.
@@ -506,6 +514,8 @@ def count(
         user_column=user_column,
         text_column=text_column,
         skip_bad_rows=skip_bad_rows,
+        delimiter=delimiter,
+        encoding=encoding,
     )
     counts = count_records(records, vocabulary, segments=segment_list, check=check)
     check.finish()

@@ -109,6 +109,8 @@ class PublicModel:
         text_column: str = "text",
         skip_bad_rows: bool = False,
         memory: int = DEFAULT_MEMORY_BYTES,
+        delimiter: str | None = None,
+        encoding: str = "utf-8",
     ) -> "PublicModel":
         """Estimate the model of the text that a vocabulary was made of.
 
@@ -121,9 +123,16 @@ class PublicModel:
             text_column: The name of the column with texts.
             skip_bad_rows: Whether rows that can't be read are skipped.
             memory: The bytes beyond which counts are spilled to disk.
+            delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
+            encoding: That of text files, such as "latin-1".
         """
         read = partial(
-            read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
+            read_records,
+            text_column=text_column,
+            user_column=None,
+            skip_bad_rows=skip_bad_rows,
+            delimiter=delimiter,
+            encoding=encoding,
         )
         sources = open_sources(inputs_by_source(inputs), vocabulary.tokenizer, text_column, read)
         return cls.from_sources(

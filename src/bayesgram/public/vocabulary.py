@@ -415,6 +415,8 @@ class Vocabulary(Tabular):
         tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
         skip_bad_rows: bool = False,
         memory: int = DEFAULT_MEMORY_BYTES,
+        delimiter: str | None = None,
+        encoding: str = "utf-8",
     ) -> "Vocabulary":
         """Make a vocabulary of the most frequent n-grams of public text.
 
@@ -428,12 +430,16 @@ class Vocabulary(Tabular):
             tokenizer: How text is cut into tokens.
             skip_bad_rows: Whether to skip rows that can't be read instead of refusing the input.
             memory: Bytes for n-grams that are being counted.
+            delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
+            encoding: That of text files, such as "latin-1".
 
         >>> table = pa.table({"text": ["the red fish", "the blue fish"]})
         >>> Vocabulary.from_public(table, order=1, size=2).ngrams.to_pylist()
         ['fish', 'the']
         """
-        read = _text_reader(text_column, skip_bad_rows=skip_bad_rows)
+        read = _text_reader(
+            text_column, skip_bad_rows=skip_bad_rows, delimiter=delimiter, encoding=encoding
+        )
         sources = open_sources(inputs_by_source(inputs), tokenizer, text_column, read)
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
@@ -447,6 +453,8 @@ class Vocabulary(Tabular):
         text_column: str = "text",
         tokenizer: Tokenizer | None = None,
         skip_bad_rows: bool = False,
+        delimiter: str | None = None,
+        encoding: str = "utf-8",
     ) -> "Vocabulary":
         """Make a vocabulary of the n-grams of a list, in their order, counted in public text.
 
@@ -456,6 +464,8 @@ class Vocabulary(Tabular):
             text_column: The column of the text, in tables that have columns.
             tokenizer: How text is cut into tokens; not with a vocabulary, which has its own.
             skip_bad_rows: Whether to skip rows that can't be read instead of refusing the input.
+            delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
+            encoding: That of text files, such as "latin-1".
         """
         provenance = Provenance()
         if isinstance(ngrams, Vocabulary):
@@ -474,7 +484,9 @@ class Vocabulary(Tabular):
             listed, chosen_tokenizer = check_ngram_list(
                 pa.array(ngrams, pa.large_string()), tokenizer
             )
-        read = _text_reader(text_column, skip_bad_rows=skip_bad_rows)
+        read = _text_reader(
+            text_column, skip_bad_rows=skip_bad_rows, delimiter=delimiter, encoding=encoding
+        )
         sources = open_sources(inputs_by_source(inputs), chosen_tokenizer, text_column, read)
         vocabulary = cls.from_list_and_sources(listed, sources, chosen_tokenizer)
         return vocabulary.with_provenance(provenance)
@@ -783,13 +795,17 @@ def refuse_empty_sources(
             )
 
 
-def _text_reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordReader]:
+def _text_reader(
+    text_column: str, *, skip_bad_rows: bool, delimiter: str | None, encoding: str
+) -> Callable[[Any], RecordReader]:
     """Return a function that opens public text."""
     return partial(
         read_records,
         text_column=text_column,
         user_column=None,
         skip_bad_rows=skip_bad_rows,
+        delimiter=delimiter,
+        encoding=encoding,
         warn_about_users=True,
     )
 
