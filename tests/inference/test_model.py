@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from bayesgram.inference.model import (
+    PUBLIC_REL_STD,
     choose_model,
+    estimate_difference,
     fit_models,
     infer,
     match_total,
@@ -247,3 +249,26 @@ def test_single_n_grams_of_a_segment_may_differ_where_nothing_else_does():
     # All others are in the proportions that all people's have.
     ratio = np.delete(theta / prior, differing)
     assert ratio == pytest.approx(np.full(size - 2, ratio[0]))
+
+
+@pytest.mark.parametrize("difference", [0.0, 0.2, 0.5])
+def test_the_difference_from_the_prior_is_bounded_by_the_data(difference):
+    """It must not be below the truth by more than chance allows; ten seeds, so no failure by chance."""
+    size = 2000
+    bounds = []
+    for seed in range(10):
+        chance = np.random.default_rng(seed)
+        prior = chance.dirichlet(np.full(size, 2.0))
+        truth = prior * np.exp(difference * chance.standard_normal(size) - difference**2 / 2)
+        noise = np.full(size, 20.0)
+        counts = 1e5 * truth / truth.sum() + noise * chance.standard_normal(size)
+        bounds.append(estimate_difference(make_measured(counts, noise), prior))
+    assert difference * 0.9 <= np.mean(bounds) <= difference * 1.2 + 0.15
+
+
+def test_without_a_signal_the_difference_is_that_of_public_text():
+    chance = np.random.default_rng(1)
+    prior = chance.dirichlet(np.full(500, 2.0))
+    noise = np.full(500, 1e4)
+    measured = make_measured(noise * chance.standard_normal(500), noise)
+    assert estimate_difference(measured, prior) == PUBLIC_REL_STD

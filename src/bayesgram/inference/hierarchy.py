@@ -203,11 +203,12 @@ def reconcile_segments(
 
 
 def _copy_everyone(everyone: Inferred, segment: Inferred) -> Inferred:
-    """Return all people's θ for a segment, with a relative standard deviation of at least 1.
+    """Return all people's θ for a segment that showed no signal of its own.
 
-    The segment showed no signal, so it could be far from all people.
+    How far it may be from all people is in its deviation already (`model.estimate_difference`).
     """
-    deviation = np.maximum(everyone.deviation, everyone.theta)
+    difference = segment.deviation / segment.theta * everyone.theta
+    deviation = np.hypot(everyone.deviation, difference)
     return replace(segment, theta=everyone.theta, deviation=deviation)
 
 

@@ -407,9 +407,28 @@ def _has_likely_outliers(fit: ModelFit, prior: Floats, judge: NoisyCounts) -> bo
 def _public_answer(measured: NoisyCounts, public: PublicNgrams, weights: Weights) -> Inferred:
     """Return public text, as unsure as people may differ from it."""
     total = max(measured.total, 1.0)
-    std = PUBLIC_REL_STD * public.prior
-    parts = {"noise": 0.0, "shrinkage": PUBLIC_REL_STD, "clipping": 0.0}
+    relative_std = estimate_difference(measured, public.prior)
+    parts = {"noise": 0.0, "shrinkage": relative_std, "clipping": 0.0}
+    std = relative_std * public.prior
     return Inferred(public.prior, std, PUBLIC_MODEL, total, weights, public.prior, parts)
+
+
+def estimate_difference(measured: NoisyCounts, prior: Floats) -> float:
+    """Return by how much, relatively, people may differ from the prior; `PUBLIC_REL_STD` at most.
+
+    The mean of (y − nπ)² − noise² estimates the squared difference without bias. It is taken over
+    n-grams with the weights that make its standard error least if all differ alike. Two standard
+    errors are added: without a signal, the data only bound the difference.
+    """
+    if measured.total < MIN_TOTAL_Z * measured.total_noise:
+        return PUBLIC_REL_STD
+    expected = measured.total * prior
+    weights = expected**2 / measured.noise**4
+    scale = float((weights * expected**2).sum())
+    squared = float((weights * ((measured.counts - expected) ** 2 - measured.noise**2)).sum())
+    standard_error = float(np.sqrt(2 * ((weights * measured.noise**2) ** 2).sum()))
+    bound = (max(squared, 0.0) + 2 * standard_error) / scale
+    return float(min(np.sqrt(bound), PUBLIC_REL_STD))
 
 
 # --- What cards say ---
