@@ -86,7 +86,7 @@ def serve(
         raise UsageError(
             "--vocab and --public: a public model has its vocabulary; leave --vocab out."
         )
-    loaded = named_inputs.load_releases(releases)
+    loaded = named_inputs.load_releases(releases, name_segments=True)
     vocabulary_paths = vocab or []
     if public is not None and is_public_model(public):
         vocabulary_paths = [public / VOCABULARY_FILE]
