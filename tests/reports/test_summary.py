@@ -55,7 +55,7 @@ def test_whoever_decides_reads_what_whom_how_many_how_good_and_at_which_cost():
     head = ParsedPage(text[text.index("<header>") :].partition("</header>")[0] + "</header>").text
     for words in (
         "Probabilities of 40 words.",
-        "About 400 people",
+        estimate_people(card).text,
         "The vocabulary lists 17% ± 2% of people's words.",
         "removes an estimated 80% of the error that public text alone has.",
         "41% of people's listed words",

@@ -35,7 +35,12 @@ from bayesgram.releases.card_sections import (
     order_name,
 )
 from bayesgram.releases.provenance import DISCOVERY_MECHANISM, unproved_sentence
-from bayesgram.releases.quality import MIN_ERROR_REMOVED, format_percent, read_quality
+from bayesgram.releases.quality import (
+    MIN_ERROR_REMOVED,
+    coverage_advice,
+    format_percent,
+    read_quality,
+)
 
 # --- What ε and δ mean ---
 
@@ -370,6 +375,8 @@ def describe_accuracy(card: Card) -> list[str]:
         sentences.append(
             f"It is not known how much of people's {join_words(hidden)} the vocabulary lists."
         )
+    advice = coverage_advice(card.details)
+    sentences += [advice] if advice else []
     longest = qualities[-1]
     if longest.error_removed is None or longest.known_mass is None:
         return sentences
