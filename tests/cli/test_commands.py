@@ -246,6 +246,7 @@ def test_demo_at_small_size(work):
     assert {row["mechanism"] for row in told["rows"]} == {"no private data", *mechanisms}
     assert told["leaked"] == 0
     assert told["secrets"] > 0
+    assert len(told["headlines"]) == 3
     assert sum(
         source["weight"] for source in told["source_weights"]["3"].values()
     ) == pytest.approx(1, abs=1e-3)
@@ -270,7 +271,7 @@ def test_demo_at_small_size(work):
 
 def test_version_and_help():
     assert check_output("--version", cwd=".").startswith("bayesgram ")
-    assert "Run the whole story" in check_output("--help", cwd=".")
+    assert "Run all steps on made-up people" in check_output("--help", cwd=".")
 
 
 def test_python_m_bayesgram_is_the_same():
