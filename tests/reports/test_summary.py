@@ -56,7 +56,7 @@ def test_whoever_decides_reads_what_whom_how_many_how_good_and_at_which_cost():
     for words in (
         "Probabilities of 40 words.",
         estimate_people(card).text,
-        "The vocabulary lists 17% ± 2% of people's words.",
+        "The vocabulary covers 17% ± 2% of people's words.",
         "removes an estimated 80% of the error that public text alone has.",
         "41% of people's listed words",
         "ε = 1, δ = 1e-06 for each user. No ledger was charged.",
@@ -151,3 +151,14 @@ def test_a_column_that_says_the_same_in_every_row_is_a_sentence():
     mixed = GlanceTable.from_views([], [*views, other])
     assert mixed.columns["ε"] == ["1", "1", "1", "2"]
     assert "δ" in mixed.shared
+
+
+def test_an_answer_that_several_releases_share_names_them_together():
+    views = [make_view(name=name) for name in ("a", "b")] + [make_view(epsilon=2.0, name="c")]
+    text = render_report(views)
+    head = ParsedPage(text[text.index("<header>") :].partition("</header>")[0] + "</header>").text
+    assert "a, b : ε = 1, δ = 1e-06 for each user." in head
+    assert "c : ε = 2, δ = 1e-06 for each user." in head
+    assert head.count("Probabilities of 40 words.") == 1
+    shown = ParsedPage(text).text
+    assert shown.count("Facts about people in general.") == 2  # of ε = 1 and of ε = 2

@@ -307,10 +307,21 @@ class PeopleEstimate:
         """The number with no more digits than noise leaves."""
         if self.is_hidden:
             return "Too few to tell: noise hides how many people it is about."
-        half_width = max(2 * self.std, 1.0)
-        step = 10 ** math.floor(math.log10(half_width))
-        users = round(self.users / step) * step
-        return f"About {users:,.0f} people, ± {math.ceil(half_width / step) * step:,.0f} (95%)."
+        half_width = math.ceil(self._half_width / self._step) * self._step
+        return f"About {self.rounded_users:,.0f} people, ± {half_width:,.0f} (95%)."
+
+    @property
+    def rounded_users(self) -> float:
+        """The number of users with no more digits than noise leaves."""
+        return round(self.users / self._step) * self._step
+
+    @property
+    def _half_width(self) -> float:
+        return max(2 * self.std, 1.0)
+
+    @property
+    def _step(self) -> float:
+        return 10.0 ** math.floor(math.log10(self._half_width))
 
 
 def estimate_people(card: Card) -> PeopleEstimate | None:
@@ -370,10 +381,10 @@ def describe_accuracy(card: Card) -> list[str]:
     ]
     sentences = []
     if covered:
-        sentences.append(f"The vocabulary lists {join_words(covered)}.")
+        sentences.append(f"The vocabulary covers {join_words(covered)}.")
     if hidden:
         sentences.append(
-            f"It is not known how much of people's {join_words(hidden)} the vocabulary lists."
+            f"It is not known how much of people's {join_words(hidden)} the vocabulary covers."
         )
     advice = coverage_advice(card.details)
     sentences += [advice] if advice else []
@@ -384,8 +395,8 @@ def describe_accuracy(card: Card) -> list[str]:
     if longest.error_removed < MIN_ERROR_REMOVED:
         return [*sentences, f"For {ngrams}, the release is no better than public text alone."]
     removed = (
-        f"On the listed {ngrams}, it removes an estimated {format_percent(longest.error_removed)}"
-        " of the error that public text alone has."
+        f"On the listed {ngrams}, the release removes an estimated"
+        f" {format_percent(longest.error_removed)} of the error that public text alone has."
     )
     known = (
         f"An estimated {format_percent(longest.known_mass)} of people's listed {ngrams} have a"

@@ -171,20 +171,46 @@ def summarize(items: Sequence[CardView]) -> list[SummaryLine]:
 
 
 def _answer(question: str, answers: Sequence[tuple[str, Sequence[str]]]) -> SummaryLine:
-    known = [(name, sentences) for name, sentences in answers if sentences]
-    if len(known) == len(answers) and len({tuple(sentences) for _, sentences in known}) == 1:
-        return SummaryLine(question, [("", known[0][1])])
-    if len(known) > MAX_DESCRIBED:
+    names: dict[tuple[str, ...], list[str]] = {}  # of those that have the same answer
+    for name, sentences in answers:
+        if sentences:
+            names.setdefault(tuple(sentences), []).append(name)
+    if len(names) > MAX_DESCRIBED:
         return SummaryLine(question, [("", ["See the table below."])])
-    return SummaryLine(question, known)
+    return SummaryLine(
+        question,
+        [
+            ("" if len(named) == len(answers) else ", ".join(named), sentences)
+            for sentences, named in names.items()
+        ],
+    )
 
 
 @dataclass(frozen=True)
 class SharedExplanation:
     """What ε means for all releases of which the same is true."""
 
-    names: Sequence[str]
-    view: CardView
+    members: Sequence[CardView]
+
+    @property
+    def view(self) -> CardView:
+        """One of them, for what is the same."""
+        return self.members[0]
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [member.shown_name for member in self.members]
+
+    @property
+    def promises(self) -> list[str]:
+        """What is guaranteed, by each mechanism among them."""
+        return list(dict.fromkeys(member.card.promise_sentence for member in self.members))
+
+    @property
+    def not_covered(self) -> list[str]:
+        """What the guarantee of any of them says nothing about."""
+        return list(dict.fromkeys(line for member in self.members for line in member.not_covered))
 
 
 def share_explanations(items: Sequence[CardView]) -> list[SharedExplanation]:
@@ -193,14 +219,11 @@ def share_explanations(items: Sequence[CardView]) -> list[SharedExplanation]:
     for item in items:
         card = item.card
         key = (
-            *(card.guarantee, card.grade, card.promise_sentence, card.person_sentence),
-            *(tuple(item.meaning), item.not_covered, tuple(card.warnings)),
+            *(card.guarantee, card.grade, card.protects, card.person_sentence),
+            *(tuple(item.meaning), tuple(card.warnings)),
         )
         groups.setdefault(key, []).append(item)
-    return [
-        SharedExplanation([item.shown_name for item in group], group[0])
-        for group in groups.values()
-    ]
+    return [SharedExplanation(group) for group in groups.values()]
 
 
 @dataclass(frozen=True)
@@ -230,6 +253,7 @@ class GlanceTable:
                 item.factor if item.factor == "–" else f"× {item.factor}" for item in items
             ],
             "n-grams": [f"{size:,}" for size in sizes],
+            "people": [item.people_count for item in items],
             "covered": [*none, *(item.covered_share for item in releases)],
             "accurate": [*none, *(item.known_mass for item in releases)],
         }

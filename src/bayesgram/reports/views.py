@@ -46,6 +46,7 @@ from bayesgram.reports.explanation import (
     describe_contents,
     describe_cost,
     describe_people,
+    estimate_people,
     explain_epsilon,
     list_not_covered,
 )
@@ -183,11 +184,21 @@ class NgramRow:
         if not self.before or not self.after:
             return "to 0" if self.before else "from 0"
         times = self.after / self.before
-        return f"× {times:.3g}" if times >= 1 else f"÷ {1 / times:.3g}"
+        return f"× {_format_factor(times)}" if times >= 1 else f"÷ {_format_factor(1 / times)}"
 
     def mark(self, colour: str) -> NgramMark:
         """Return it as a row of a picture."""
         return NgramMark(self.ngram, self.after, self.before, self.interval, colour)
+
+
+def _format_factor(factor: float) -> str:
+    """Format a factor of at least 1 with three digits, or more before the point.
+
+    >>> _format_factor(4.9876), _format_factor(2372.1)
+    ('4.99', '2,370')
+    """
+    rounded = float(f"{factor:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 1000 else f"{rounded:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +325,14 @@ class CardView:
     def people(self) -> str:
         """About how many people it is."""
         return describe_people(self.card)
+
+    @property
+    def people_count(self) -> str:
+        """About how many people, for a table; a dash where it is not known."""
+        estimate = estimate_people(self.card)
+        if estimate is None or estimate.is_hidden:
+            return "–"
+        return f"about {estimate.rounded_users:,.0f}"
 
     @property
     def accuracy(self) -> list[str]:
