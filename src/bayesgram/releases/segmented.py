@@ -41,6 +41,11 @@ def is_segment_folder(path: str | Path) -> bool:
     return (folder / CARD_FILE).is_file() and (folder.parent / ALL / CARD_FILE).is_file()
 
 
+def is_all_people(segment: Mapping[str, Any]) -> bool:
+    """Return whether the segment on a card is the release of all people."""
+    return bool(segment["name"] == ALL)
+
+
 def short_names(paths: Sequence[str], *, with_parent: Sequence[str] = ()) -> dict[str, str]:
     """Return names for paths: their last parts, as few as tell them apart.
 

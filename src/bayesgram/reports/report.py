@@ -112,6 +112,7 @@ def render_report(
 
 # --- For whoever decides ---
 
+WIDE_COLUMNS = ("mechanism", "δ", "odds change at most", "n-grams", "people")
 MAX_DESCRIBED = 4  # releases that are described one by one at the beginning; a table has all
 
 
@@ -163,7 +164,14 @@ def summarize(items: Sequence[CardView]) -> list[SummaryLine]:
     named += [(group.name, group.first) for group in group_releases(releases)]
     lines = [
         _answer("What it is", [(name, [item.contents]) for name, item in named]),
-        _answer("How many people", [(name, [item.people]) for name, item in named]),
+        _answer(
+            "How many people",
+            [
+                (name, [item.people])
+                for name, item in named
+                if isinstance(item, ReleaseView) or not releases  # a discovery does not measure it
+            ],
+        ),
         _answer("How good it is", [(name, item.accuracy) for name, item in named]),
         _answer("What it costs", [(name, [item.cost]) for name, item in named]),
     ]
@@ -232,6 +240,11 @@ class GlanceTable:
 
     columns: dict[str, Sequence[Any]]  # cells by the name of their column
     shared: dict[str, str]  # values that all have, by the name of their column
+
+    @staticmethod
+    def style(column: str) -> Markup:
+        """Return the class of a column that a phone does not show."""
+        return Markup(' class="less"') if column in WIDE_COLUMNS else Markup("")
 
     @classmethod
     def from_views(

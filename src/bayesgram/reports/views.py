@@ -389,6 +389,15 @@ class DiscoveryView(CardView):
         return self.discovery_card
 
     @property
+    def contents(self) -> str:
+        """What it is, with the number of n-grams."""
+        ngrams = join_words([order_name(order) for order in self.by_order])
+        return (
+            f"A list of {len(self.ngrams):,} {ngrams} that many people write and that public text"
+            " lacks."
+        )
+
+    @property
     def by_order(self) -> dict[int, int]:
         """How many were discovered, of the orders that were searched."""
         searched = self.card.settings.get("orders", distinct_orders(self.orders))

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from bayesgram.arrays import Floats
 from bayesgram.charts import Drawing, format_percent, printable
-from bayesgram.io.segments import ALL
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card
 from bayesgram.releases.card_sections import Grade, norm_histogram
 from bayesgram.releases.intervals import probability_interval
+from bayesgram.releases.segmented import is_all_people
 from bayesgram.reports.explanation import estimate_people, publication_checks
 from bayesgram.reports.pictures import ReleasePoint, draw_norms, draw_sources, draw_trade
 from bayesgram.reports.views import SMALLEST_PROBABILITY, ReleaseView
@@ -170,8 +170,7 @@ def _relation(first: Card, second: Card) -> int:
     """Return how closely two releases belong together; smaller is closer."""
     segments = [card.segment for card in (first, second)]
     if first.answers is not None and first.answers == second.answers and all(segments):
-        has_all = any(segment and segment["name"] == ALL for segment in segments)
-        return 1 if has_all else 0
+        return int(any(is_all_people(segment) for segment in segments if segment))
     if _follows(first, second) or _follows(second, first):
         return 0
     settings = [
