@@ -562,8 +562,8 @@ class Axis:
 # A value is an outlier of a logarithmic axis if the gap between it and the next value is wider than
 # this share of the range that all others take, and wider than a factor of `MIN_OUTLIER_FACTOR`.
 # At most one value in ten (rounded up) is an outlier at each end. Chosen by eye.
-OUTLIER_GAP = 0.6
-MIN_OUTLIER_FACTOR = 10.0
+OUTLIER_GAP = 0.5
+MIN_OUTLIER_FACTOR = 8.0
 
 
 def without_outliers(values: Sequence[float]) -> list[float]:
@@ -571,22 +571,29 @@ def without_outliers(values: Sequence[float]) -> list[float]:
 
     >>> without_outliers([0.03, 0.1, 0.4, 2.2, 136.0])
     [0.03, 0.1, 0.4, 2.2]
-    >>> without_outliers([0.01, 0.1, 1.0, 10.0])
-    [0.01, 0.1, 1.0, 10.0]
+    >>> without_outliers([0.01, 0.1, 0.5, 3.0])
+    [0.01, 0.1, 0.5, 3.0]
+    >>> max(without_outliers([*(0.1 * n for n in range(1, 20)), 200.0, 500.0])) < 2
+    True
     """
-    ordered = sorted(values)
-    most = math.ceil(len(ordered) / 10)
-    for _ in range(most):
-        for inside, outlier in ((ordered[:-1], ordered[-1:]), (ordered[1:], ordered[:1])):
-            if len(inside) < 3:
-                return ordered
-            nearest = inside[-1] if outlier[0] > inside[-1] else inside[0]
-            gap = abs(math.log(outlier[0] / nearest))
-            span = math.log(inside[-1] / inside[0])
-            if gap > max(OUTLIER_GAP * span, math.log(MIN_OUTLIER_FACTOR)):
-                ordered = inside
-                break
-    return ordered
+    logarithms = sorted(map(math.log, values))
+    most = math.ceil(len(logarithms) / 10)
+    last = len(logarithms) - _count_outliers(logarithms, most)
+    first = _count_outliers([-value for value in reversed(logarithms[:last])], most)
+    return sorted(values)[first:last]
+
+
+def _count_outliers(logarithms: Sequence[float], most: int) -> int:
+    """Return how many of the largest of ascending logarithms are outliers."""
+    for count in range(most, 0, -1):
+        inside = logarithms[:-count]
+        if len(inside) < 3:
+            continue
+        gap = logarithms[-count] - inside[-1]
+        span = inside[-1] - inside[0]
+        if gap > max(OUTLIER_GAP * span, math.log(MIN_OUTLIER_FACTOR)):
+            return count
+    return 0
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:

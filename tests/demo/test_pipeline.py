@@ -37,7 +37,7 @@ def test_three_results_lead_and_each_fits_into_a_line():
     good = make_results(ngrams=words).headlines
     assert good == [
         "The release by posterior (ε = 1) removes 90% of the error that public text alone has.",
-        "Discovery finds 3 n-grams that public text lacks, such as lumora, flumpy.",
+        "Discovery finds 3 n-grams that public text lacks, such as lumora and flumpy.",
         "None of 6 planted secrets can be read from the releases.",
     ]
     poor = make_results(kl=0.5, leaked=2).headlines

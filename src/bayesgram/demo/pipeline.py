@@ -46,7 +46,12 @@ from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
-from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
+from bayesgram.releases.card_sections import (
+    SOURCE_WEIGHTS_DETAIL,
+    NormBin,
+    join_words,
+    norm_histogram,
+)
 from bayesgram.releases.quality import MIN_ERROR_REMOVED
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
@@ -181,7 +186,7 @@ class DemoResults:
         if not ngrams:
             return "Discovery finds no n-gram that public text lacks: there are too few users."
         words = [ngram for ngram, order, _ in ngrams if order == 1]
-        examples = ", ".join((words or [ngram for ngram, _, _ in ngrams])[:HEADLINE_WORDS])
+        examples = join_words((words or [ngram for ngram, _, _ in ngrams])[:HEADLINE_WORDS])
         return (
             f"Discovery finds {len(ngrams):,} n-grams that public text lacks, such as {examples}."
         )
@@ -512,7 +517,7 @@ def _best_paper_row(
             best = (kl, paper_release)
     assert best is not None  # noqa: S101 - the grid is not empty
     best_kl, best_release = best
-    return comparison_row("paper, best S and ρ *", best_release, best_kl)
+    return comparison_row("paper, best settings *", best_release, best_kl)
 
 
 # --- Secrets ---

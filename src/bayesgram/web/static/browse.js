@@ -209,14 +209,18 @@ function scale(rows) {
 
 // The ends of sorted logarithms without outliers, by the rule of bayesgram.charts.without_outliers.
 function inner(logs) {
-  let from = 0, to = logs.length - 1;
-  const far = (gap, span) => gap > Math.max(0.6 * span, Math.log(10));
-  for (let left = Math.ceil(logs.length / 10); left && to - from > 2; left -= 1) {
-    if (far(logs[to] - logs[to - 1], logs[to - 1] - logs[from])) to -= 1;
-    else if (far(logs[from + 1] - logs[from], logs[to] - logs[from + 1])) from += 1;
-    else break;
+  const last = logs.length - outliers(logs);
+  const first = outliers(logs.slice(0, last).map((value) => -value).reverse(), logs.length);
+  return [logs[first], logs[last - 1]];
+}
+
+// How many of the largest are far from all others: at most one in ten.
+function outliers(logs, all = logs.length) {
+  for (let count = Math.ceil(all / 10); count > 0; count -= 1) {
+    const inside = logs.slice(0, -count), end = inside.at(-1);
+    if (inside.length > 2 && logs.at(-count) - end > Math.max(0.5 * (end - inside[0]), Math.log(8))) return count;
   }
-  return [logs[from], logs[to]];
+  return 0;
 }
 
 function drawing(row, axis) {
