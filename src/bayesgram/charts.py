@@ -571,8 +571,8 @@ def without_outliers(values: Sequence[float]) -> list[float]:
 
     >>> without_outliers([0.03, 0.1, 0.4, 2.2, 136.0])
     [0.03, 0.1, 0.4, 2.2]
-    >>> without_outliers([0.01, 0.1, 0.5, 3.0])
-    [0.01, 0.1, 0.5, 3.0]
+    >>> without_outliers([0.02, 0.1, 0.5, 3.0])
+    [0.02, 0.1, 0.5, 3.0]
     >>> max(without_outliers([*(0.1 * n for n in range(1, 20)), 200.0, 500.0])) < 2
     True
     """
