@@ -1,11 +1,20 @@
 """Pictures of results show every result."""
 
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from bayesgram.charts import text_width
-from bayesgram.reports.pictures import ExpectedKl, draw_comparison, draw_expected_kl
+from bayesgram.comparison.comparison import compare
+from bayesgram.reports.pictures import (
+    ExpectedKl,
+    draw_comparison,
+    draw_expected_kl,
+    summarize_changes,
+)
+from helpers.web_catalogue import make_releases, make_vocabulary
 
 ROWS = [
     {"release": "public text alone", "guarantee": "PROVED", "epsilon": 0.0, "kl": 0.4},
@@ -51,3 +60,17 @@ def test_titles_of_axes_fit_into_the_picture():
                 assert float(x) + 0.8 * text_width(text) <= width, text
             if anchor == "middle":
                 assert 0.4 * text_width(text) <= float(x) + 12, text
+
+
+def test_a_summary_of_changes_counts_what_changed_and_what_was_tested():
+    first, second, _ = (release for _, release in make_releases(make_vocabulary()))
+    comparison = compare(first, second, names=["a", "b"])
+    text = summarize_changes(comparison)
+    changed = len(comparison.changes)
+    words = sum(change.is_word for change in comparison.changes)
+    assert words
+    assert text.startswith(f"{changed - words} n-grams and {words} words changed. ")
+    assert "were tested." in text
+    assert text.endswith("are there by chance (false discovery rate 0.1).")
+    again = replace(comparison, fdrs=np.ones_like(comparison.fdrs))
+    assert summarize_changes(again).startswith("No change is certain (false discovery rate 0.1).")

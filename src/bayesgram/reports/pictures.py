@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
 from markupsafe import Markup
 
+from bayesgram.arrays import Bools
 from bayesgram.charts import (
     DATA,
     LOWERED,
@@ -497,7 +499,32 @@ def draw_changes(comparison: Comparison) -> Drawing:
     else:
         title = f"What changed over {len(comparison.names)} releases"
     nothing = Drawing(WIDTH, 0, Markup(""), "")
-    return add_title(stack(panels or [nothing], 24), title, [comparison.summary])
+    return add_title(stack(panels or [nothing], 24), title, [summarize_changes(comparison)])
+
+
+def summarize_changes(comparison: Comparison) -> str:
+    """Say in short sentences what changed, what was tested, and how much of the list is chance."""
+    tested = _count_texts(comparison, comparison.tested_mask)
+    hidden = len(comparison.ngrams) - comparison.tested_count
+    noise = f" Noise hides {hidden:,} more." if hidden else ""
+    rate = f"false discovery rate {comparison.fdr:g}"
+    if not comparison.changes:
+        return f"No change is certain ({rate}). {tested} were tested.{noise}"
+    changed_mask = np.zeros(len(comparison.ngrams), np.bool_)
+    changed_mask[comparison.changed_rows] = True
+    return (
+        f"{_count_texts(comparison, changed_mask)} changed. {tested} were tested.{noise} At most"
+        f" about {comparison.fdr:.0%} of the listed changes are there by chance ({rate})."
+    )
+
+
+def _count_texts(comparison: Comparison, mask: Bools) -> str:
+    """Return how many n-grams and words there are: "12 n-grams and 3 words"."""
+    words = int((mask & comparison.word_mask).sum())
+    ngrams = int(mask.sum()) - words
+    counts = [(ngrams, "n-gram"), (words, "word")]
+    shown = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts if count]
+    return " and ".join(shown) or "0 n-grams"
 
 
 def _draw_ratios(comparison: Comparison) -> Drawing:

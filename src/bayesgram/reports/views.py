@@ -134,6 +134,11 @@ class ChangesView:
         return f"over {len(names)} releases"
 
     @property
+    def summary(self) -> str:
+        """What changed and what was tested, in short sentences."""
+        return pictures.summarize_changes(self.comparison)
+
+    @property
     def tables(self) -> dict[str, list[tuple[Change, str, str]]]:
         """What rose and fell, the surest first: change, text, and between which releases."""
         titles = ("Rose", "Fell", "Words that rose", "Words that fell")

@@ -316,7 +316,7 @@ def _compare(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
         return {"summary": printable(str(error)), "how_to_read": "", "notes": [], "tables": {}}
     tables = {title: [_change_row(*row) for row in rows] for title, rows in view.tables.items()}
     return {
-        "summary": view.comparison.summary,
+        "summary": view.summary,
         "how_to_read": view.comparison.how_to_read,
         "notes": view.notes,
         "tables": tables,
