@@ -338,7 +338,7 @@ def draw_utility(points: Sequence[ReleasePoint], public_kl: float | None) -> Dra
         series,
         x_axis,
         y_axis,
-        label="Distance from the private text (KL) against ε, lower is better",
+        label="Distance from the private text (KL) against ε, smaller is better",
         height=max(240, 15 * len(points) + 30),
         references=[Reference(public_kl, PUBLIC_TEXT, side)] if public_kl else [],
         labels="points",
@@ -441,9 +441,7 @@ def draw_expected_kl(
     return plot_xy(
         [line],
         Axis.log([point.epsilon for point in expected], EPSILON_TITLE),
-        Axis.log(
-            [*levels, public_kl], "expected distance from people's text (KL), lower is better"
-        ),
+        Axis.log([*levels, public_kl], EXPECTED_TITLE),
         label="Expected distance (KL) against ε",
         width=width,
         height=height,
