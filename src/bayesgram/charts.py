@@ -63,7 +63,7 @@ SERIES = ("blue", "red", "purple", "teal", "brown", "pink", "ink", "olive")
 STYLE = """
 svg text { fill: var(--ink); font-family: system-ui, sans-serif; font-size: 12px; \
 unicode-bidi: isolate }
-svg .dim { fill: var(--dim) } svg .bold { font-weight: 600 }
+svg .dim { fill: var(--dim); font-size: 12px } svg .bold { font-weight: 600 }
 svg .title { font-size: 15px; font-weight: 600 }
 svg .halo { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round }
 svg .under { stroke: var(--paper); stroke-width: 5px }
@@ -377,6 +377,23 @@ def _wrap(text: str, width: float, size: float = FONT_SIZE) -> list[str]:
     return [f"{line} " for line in lines[:-1]] + lines[-1:] if lines[0] else []
 
 
+TITLE_LINE = 16.0  # pixels from one line of an axis title to the next
+
+
+def _title_height(lines: Sequence[str]) -> float:
+    return TITLE_LINE * len(lines) + 2 if lines else 0.0
+
+
+def _axis_title(lines: Sequence[str], middle: float, top: float, width: float) -> list[Markup]:
+    """Return the lines of a title below an axis: around its middle, and within the picture."""
+    parts = []
+    for nth, line in enumerate(lines):
+        half = text_width(line) / 2
+        x = max(min(middle, width - half), half)
+        parts.append(_text(x, top + TITLE_LINE * nth, line, "middle", "dim"))
+    return parts
+
+
 # --- Numbers and axes ---
 
 
@@ -392,9 +409,28 @@ def format_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def format_exponent(value: float) -> str:
-    """Write a probability of an axis, such as 1e-05."""
-    return f"{value:.0e}"
+# A probability below this is written as a bound: more zeros can't be counted at a glance.
+SMALLEST_SHOWN_PROBABILITY = 1e-8
+
+
+def format_probability(probability: float, digits: int = 3) -> str:
+    """Write a probability in percent, without an exponent.
+
+    Args:
+        probability: From 0 to 1.
+        digits: How many digits at most, after leading zeros.
+
+    >>> [format_probability(value) for value in (0.0094, 0.25, 0.00012345, 3e-9, 0.0, 1.0)]
+    ['0.94%', '25%', '0.0123%', '<0.000001%', '0%', '100%']
+    """
+    if 0 < probability < SMALLEST_SHOWN_PROBABILITY:
+        return "<0.000001%"
+    percent = 100 * probability
+    if not percent:
+        return "0%"
+    decimals = max(digits - 1 - math.floor(math.log10(abs(percent))), 0)
+    text = f"{percent:.{decimals}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
 def format_thousands(value: float) -> str:
@@ -445,6 +481,7 @@ class Axis:
         ticks: Sequence[float] | None = None,
         most_ticks: int = 6,
         beyond: str = "",
+        keep_outliers: bool = True,
     ) -> "Axis":
         """Make a logarithmic axis that holds values; 0 has no place on it and does not count.
 
@@ -456,8 +493,12 @@ class Axis:
             ticks: Values to label, instead of 1, 2 and 5 times powers of ten.
             most_ticks: With more of them, powers of ten alone.
             beyond: The label of infinity, if there is such a place.
+            keep_outliers: Whether the axis reaches to values that lie far from all others; if not,
+                they are drawn at its end, as arrows.
         """
         positive = [value for value in values if 0 < value < math.inf]
+        if not keep_outliers:
+            positive = without_outliers(positive)
         low = min(positive, default=0.1) / margin
         high = max(positive, default=1.0) * margin
         shown = log_ticks(low, high, most_ticks) if ticks is None else ticks
@@ -518,8 +559,45 @@ class Axis:
         return self.low <= value <= self.high or (value == math.inf and bool(self.beyond))
 
 
+# A value is an outlier of a logarithmic axis if the gap between it and the next value is wider than
+# this share of the range that all others take, and wider than a factor of `MIN_OUTLIER_FACTOR`.
+# At most one value in ten (rounded up) is an outlier at each end. Chosen by eye.
+OUTLIER_GAP = 0.5
+MIN_OUTLIER_FACTOR = 8.0
+
+
+def without_outliers(values: Sequence[float]) -> list[float]:
+    """Return positive values without those that would stretch a logarithmic axis.
+
+    >>> without_outliers([0.03, 0.1, 0.4, 2.2, 136.0])
+    [0.03, 0.1, 0.4, 2.2]
+    >>> without_outliers([0.02, 0.1, 0.5, 3.0])
+    [0.02, 0.1, 0.5, 3.0]
+    >>> max(without_outliers([*(0.1 * n for n in range(1, 20)), 200.0, 500.0])) < 2
+    True
+    """
+    logarithms = sorted(map(math.log, values))
+    most = math.ceil(len(logarithms) / 10)
+    last = len(logarithms) - _count_outliers(logarithms, most)
+    first = _count_outliers([-value for value in reversed(logarithms[:last])], most)
+    return sorted(values)[first:last]
+
+
+def _count_outliers(logarithms: Sequence[float], most: int) -> int:
+    """Return how many of the largest of ascending logarithms are outliers."""
+    for count in range(most, 0, -1):
+        inside = logarithms[:-count]
+        if len(inside) < 3:
+            continue
+        gap = logarithms[-count] - inside[-1]
+        span = inside[-1] - inside[0]
+        if gap > max(OUTLIER_GAP * span, math.log(MIN_OUTLIER_FACTOR)):
+            return count
+    return 0
+
+
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Return 1, 2 and 5 times powers of ten; powers of ten alone where those are many.
+    """Return 1, 2 and 5 times powers of ten; fewer where those are many.
 
     Args:
         low: The low end of the axis.
@@ -530,7 +608,7 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
     ([0.02, 0.05, 0.1, 0.2, 0.5], [0.1, 1.0, 10.0])
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for steps in ((1, 2, 5), (1,)):
+    for steps in ((1, 2, 5), (1, 3), (1,)):
         ticks = [float(f"{step}e{power}") for power in powers for step in steps]
         inside = [tick for tick in ticks if low <= tick <= high]
         if len(inside) <= most:
@@ -840,15 +918,18 @@ class _Plane:
                 - 14
                 - max(text_width(item.name) + _excess_width(item, y_axis) for item in series)
             )
-        top = (22 if y_axis.title else 8) + (6 if y_axis.beyond else 0)
+        title_lines = len(_wrap(y_axis.title, width))
+        top = (6 + 16 * title_lines if title_lines else 8) + (6 if y_axis.beyond else 0)
         return cls(x_axis, y_axis, left, right, top, top + height, width)
 
     @property
     def full_height(self) -> float:
-        title = 18 if self.x_axis.title else 0
-        return (
-            self.bottom + title + (22 if self._has_straight_labels else self._slanted_labels_height)
-        )
+        labels = 22 if self._has_straight_labels else self._slanted_labels_height
+        return self.bottom + labels + _title_height(self._x_title)
+
+    @property
+    def _x_title(self) -> list[str]:
+        return _wrap(self.x_axis.title, self.width)
 
     def x(self, value: float) -> float:
         return self.x_axis.place(value, self.left, self.right)
@@ -880,10 +961,10 @@ class _Plane:
             parts.append(_text(self.left - 8, y + 4, text, "end", "dim"))
         parts += self._x_ticks()
         middle = (self.left + self.right) / 2
-        if self.x_axis.title:
-            parts.append(_text(middle, self.full_height - 6, self.x_axis.title, "middle", "dim"))
-        if self.y_axis.title:
-            parts.append(_text(0, 12, self.y_axis.title, "start", "dim"))
+        top = self.full_height - _title_height(self._x_title)
+        parts += _axis_title(self._x_title, middle, top + 12, self.width)
+        for nth, line in enumerate(_wrap(self.y_axis.title, self.width)):
+            parts.append(_text(0, 12 + TITLE_LINE * nth, line, "start", "dim"))
         return parts
 
     @property
@@ -1203,11 +1284,9 @@ def plot_rows(
         x = column.x(reference)
         back.append(_line(x, 0, x, bottom, "reference"))
     height = bottom + (22 if ticks else 2)
-    if axis.title:
-        middle = min((first + last) / 2, width - text_width(axis.title) / 2)
-        middle = max(middle, text_width(axis.title) / 2)
-        back.append(_text(middle, height + 12, axis.title, "middle", "dim"))
-        height += 18
+    title = _wrap(axis.title, width)
+    back += _axis_title(title, (first + last) / 2, height + 12, width)
+    height += _title_height(title)
     return Drawing(width, height, Markup("").join([*back, *parts]), label, is_interactive)
 
 
@@ -1270,10 +1349,15 @@ class _Column:
         return parts
 
     def _draw_value(self, value: float, y: float, style: str) -> list[Markup]:
-        """Draw a dot, or an arrow for 0, which has no place on a logarithmic axis."""
+        """Draw a dot; an arrow where the value lies beyond the axis, as 0 does on a log axis."""
+        if self.axis.contains(value):
+            return [_dot(self.x(value), y, style)]
+        is_below = value < self.axis.low
         if self.axis.is_log and value <= 0:
             return [_arrow(self.first, y, "left")]
-        return [_dot(self.x(value), y, style)]
+        end = self.x(value)
+        dot_x = end + 9 if is_below else end - 9
+        return [_dot(dot_x, y, style), _arrow(end, y, "left" if is_below else "right")]
 
     def _draw_interval(self, row: Row, low: float, high: float, y: float) -> list[Markup]:
         """Draw a line with a cap at each end, or with an arrow where it continues."""

@@ -62,7 +62,7 @@ pre { background: var(--soft); padding: .7rem .9rem; border-radius: 6px; white-s
   overflow-wrap: anywhere }
 dl { display: grid; grid-template-columns: 11rem 1fr; gap: .5rem 1rem; margin: 1rem 0 }
 dt { font-weight: 600 } dd { margin: 0 } dd p { margin: 0 0 .5rem } dd pre { margin: 0 }
-dd ul { margin: 0; padding-left: 1.1rem }
+dd ul, dd ol { margin: 0; padding-left: 1.2rem }
 .grade { display: inline-block; padding: 0 .55rem; border-radius: 1rem; \
 border: 1.5px solid var(--bad);
   color: var(--bad); font-size: .85rem; font-weight: 700; vertical-align: .1em }

@@ -256,6 +256,7 @@ def test_demo_at_small_size(work):
     assert {row["mechanism"] for row in told["rows"]} == {"no private data", *mechanisms}
     assert told["leaked"] == 0
     assert told["secrets"] > 0
+    assert len(told["headlines"]) == 3
     assert sum(
         source["weight"] for source in told["source_weights"]["3"].values()
     ) == pytest.approx(1, abs=1e-3)

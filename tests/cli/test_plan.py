@@ -45,8 +45,8 @@ def test_json_and_a_picture(work, capsys):
     assert told["rows"][1]["kl"] < told["rows"][0]["kl"]
     assert told["answer"] is None
     picture = (work / "plan.svg").read_text()
-    assert "simulated" in picture
-    assert "expected KL, lower is better" in picture  # the axis has its name
+    assert "Simulated" in picture
+    assert "text (KL), smaller is better" in picture  # the axis has its name
     assert "<svg" in picture
     assert "exists already" in expect_refusal(*PLAN, "--plot", "plan.svg", cwd=work)
 

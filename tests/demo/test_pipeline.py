@@ -14,6 +14,36 @@ def test_the_bar_of_the_demo_knows_its_steps(tmp_path):
         begun.append(label)
         yield
 
-    pipeline.run(tmp_path / "demo", Population(users=300, seed=7), sentences=600, step=step)
+    results = pipeline.run(
+        tmp_path / "demo", Population(users=300, seed=7), sentences=600, step=step
+    )
     assert len(begun) == pipeline.number_of_steps(300)
     assert {path.name for path in (tmp_path / "demo").iterdir()} <= set(pipeline.CONTENTS)
+    assert len(results.headlines) == 3
+
+
+def make_results(*, kl=0.04, public_kl=0.4, ngrams=(), leaked=0):
+    rows = [
+        {"release": "public text alone", "epsilon": 0.0, "kl": public_kl},
+        {"release": "posterior", "epsilon": 0.1, "kl": 0.3},
+        {"release": "posterior", "epsilon": 1.0, "kl": kl},
+    ]
+    found = pipeline.DiscoveredNgrams("ε = 1", 30.0, 5.0, list(ngrams), [])
+    return pipeline.DemoResults(rows, [], [], [], None, {}, 6, leaked, found, None)
+
+
+def test_three_results_lead_and_each_fits_into_a_line():
+    words = [("the new lumora", 3, 99.0), ("lumora", 1, 90.0), ("flumpy", 1, 80.0)]
+    good = make_results(ngrams=words).headlines
+    assert good == [
+        "The release by posterior (ε = 1) removes 90% of the error that public text alone has.",
+        "Discovery finds 3 n-grams that public text lacks, such as lumora and flumpy.",
+        "None of 6 planted secrets can be read from the releases.",
+    ]
+    poor = make_results(kl=0.5, leaked=2).headlines
+    assert poor == [
+        "The release by posterior (ε = 1) is no better than public text: there are too few users.",
+        "Discovery finds no n-gram that public text lacks: there are too few users.",
+        "2 of 6 planted secrets can be read from the releases.",
+    ]
+    assert all(len(line) < 100 for line in [*good, *poor])

@@ -32,7 +32,7 @@ def test_an_infinite_kl_is_drawn_as_such():
     assert heights["r0"] == heights["∞"] == min(heights.values())
     assert len(heights) == 7
     assert (
-        "At ∞ are releases that rule out something people wrote."
+        "At ∞ are releases that give probability 0 to something that people wrote."
         in ParsedPage(render_report([make_view()], part)).text
     )
 
@@ -68,11 +68,11 @@ def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
     assert len(set(dots)) == 8
     shown = ParsedPage(render_report([make_view()], part)).text
-    assert "“No ε”: what claims none." in shown
+    assert "“No ε” are releases that claim none." in shown
     perfect = PrivatePart(
         WARNING, [*scores, Score("all of it", "made", "NONE", None, None, 3, 0.0)]
     )
-    assert "Not drawn, as its KL is 0: all of it" in " ".join(
+    assert "Not drawn, because its KL is 0: all of it" in " ".join(
         ParsedPage(render_report([make_view()], perfect)).text.split()
     )
 

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.reports.explanation import CuratorStatements, verdict
+from bayesgram.reports.explanation import CuratorStatements, publication_checks, verdict
 from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
 from helpers import web_catalogue
@@ -15,20 +15,25 @@ CARD = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0).card
 UNSEEDED = replace(CARD, seeded=False, guarantee=Guarantee.PROVED, epsilon=1.0, delta=1e-7)
 
 
-LIMIT = "nobody's odds about one user change by more than a factor of {}, except with probability δ = 1e-07"
-FITS = "May be published if the conditions below hold"
+LIMIT = "Nobody's odds about one user change by more than a factor of {} (ε = {}), except with probability δ = 1e-07."
+FITS = "This release may be published if the conditions below hold."
+LISTED = "May be published if the conditions below hold"
+WEAK = "This release has a guarantee that is proved, but weak: it protects little."
+UNFIT = "This release must not be published."
+UNPROVED = "Nothing is proved about its privacy: "
 
 
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, f"{FITS}: {LIMIT.format('2.72')} (ε = 1, δ = 1e-07 (PROVED))."),
-        ({"epsilon": 5.0}, f"Proved, but weak: {LIMIT.format('149')} (ε = 5, δ = 1e-07 (PROVED, weak))."),
-        ({"epsilon": 20.0}, f"Must not be published: {LIMIT.format('4.9e+08')} (ε = 20, δ = 1e-07 (PROVED, worthless)), and that protects nobody."),
-        ({"guarantee": Guarantee.EMPIRICAL}, "Must not be published: nothing is proved of it (ε = 1, δ = 1e-07 (EMPIRICAL))."),
-        ({"seeded": True}, "Must not be published: nothing is proved of it (ε = 1, δ = 1e-07 (NONE))."),
-        ({"unit": "a post"}, f"{FITS}: nobody's odds about one unit (a post) change by more than a factor of 2.72, except with probability δ = 1e-07 (ε = 1, δ = 1e-07 for a post (PROVED))."),
-        ({"vocabulary": {**CARD.vocabulary, "made_from": [{"name": "old", "guarantee": "NONE"}]}}, "Must not be published: nothing is proved of it (ε = 1, δ = 1e-07 (NONE)); it was made from old (NONE): nothing is proved of a result that was made from it."),
+        ({}, f"{FITS} {LIMIT.format('2.72', 1)}"),
+        ({"mechanism": "discovery", "details": {"reviewed": True}}, f"{FITS.replace('release', 'discovery')} {LIMIT.format('2.72', 1)}"),
+        ({"epsilon": 5.0}, f"{WEAK} {LIMIT.format('149', 5)}"),
+        ({"epsilon": 20.0}, f"{UNFIT} {LIMIT.format('4.9e+08', 20)} Such a limit protects nobody."),
+        ({"guarantee": Guarantee.EMPIRICAL}, f"{UNFIT} {UNPROVED}ε = 1, δ = 1e-07 (EMPIRICAL)."),
+        ({"seeded": True}, f"{UNFIT} {UNPROVED}ε = 1, δ = 1e-07 (NONE)."),
+        ({"unit": "a post"}, f"{FITS} Nobody's odds about one unit (a post) change by more than a factor of 2.72 (ε = 1), except with probability δ = 1e-07."),
+        ({"vocabulary": {**CARD.vocabulary, "made_from": [{"name": "old", "guarantee": "NONE"}]}}, f"{UNFIT} {UNPROVED}ε = 1, δ = 1e-07 (NONE). It was made from old (NONE): nothing is proved of a result that was made from it."),
     ],
 )  # fmt: skip
 def test_one_line_for_whoever_decides(changes, line):
@@ -46,12 +51,13 @@ def test_several_are_sorted_and_add_up():
         measured(card, number) for number, card in enumerate((UNSEEDED, weak, UNSEEDED, seeded))
     ]
     assert verdict(list(zip("abcd", cards, strict=True))) == (
-        f"{FITS}: a, c. Proved, but weak: b. Must not be published: d. ε and δ of releases about the same people add up."
+        f"{LISTED}: a, c. Proved, but it protects little: b. Must not be published: d. {SUM}"
     )
 
 
 SHARED = (
-    "Segments of one release, and what was inferred from its measurements again, share one budget."
+    "Segments of one release share one budget, and so does whatever was inferred again from the"
+    " same measurements."
 )
 SUM = "ε and δ of releases about the same people add up."
 
@@ -61,20 +67,32 @@ def test_segments_of_one_release_share_one_budget():
     segments = [replace(measured(UNSEEDED, number), answers="a" * 64) for number in range(3)]
     assert (
         verdict([(f"s{number}", card) for number, card in enumerate(segments)])
-        == f"{FITS}: s0, s1, s2. {SHARED}"
+        == f"{LISTED}: s0, s1, s2. {SHARED}"
     )
     other = measured(UNSEEDED, 9)
     shown = verdict(
         [*((f"s{number}", card) for number, card in enumerate(segments)), ("other", other)]
     )
-    assert shown == f"{FITS}: s0, s1, s2, other. {SHARED} {SUM}"
-    assert verdict([("first", other), ("again", other)]) == f"{FITS}: first, again. {SHARED}"
+    assert shown == f"{LISTED}: s0, s1, s2, other. {SHARED} {SUM}"
+    assert verdict([("first", other), ("again", other)]) == f"{LISTED}: first, again. {SHARED}"
+
+
+def test_segments_are_named_together():
+    """A list of fifty countries would hide the verdict."""
+    about = {"by": "country", "names": ["de", "fr"], "other": False}
+    segments = [
+        (f"may/{name}", replace(UNSEEDED, answers="a" * 64, segment={**about, "name": name}))
+        for name in ("all", "de", "fr")
+    ]
+    assert verdict([*segments, ("june", measured(UNSEEDED, 9))]) == (
+        f"{LISTED}: may (3 segments), june. {SHARED} {SUM}"
+    )
 
 
 def test_a_page_with_private_numbers_says_that_it_must_not_be_published():
     shown = verdict([("out", UNSEEDED)], private=True)
     assert shown.startswith(
-        "This page has private numbers, so the page itself must not be published. What it reports on: May be"
+        "This page has private numbers, so the page itself must not be published. About what it reports on: This release may be"
     )
 
 
@@ -88,9 +106,13 @@ def test_a_discovery_that_nobody_has_reviewed_is_said_to_be_so(reviewed):
     for card in (found, using):
         shown = verdict([("out", card)])
         assert ("Nobody has reviewed the discovered strings yet" in shown) is not reviewed
-        assert shown.startswith(
-            FITS if reviewed else "May be published after a review, if the conditions below hold"
-        )
+        noun = "discovery" if card is found else "release"
+        verb = "may be published"
+        after = "" if reviewed else " after a review of the discovered strings,"
+        assert shown.startswith(f"This {noun} {verb}{after} if the conditions below hold.")
+        assert (
+            "reviewed each discovered string" in str(publication_checks([card]))
+        ) is not reviewed
 
 
 def test_the_page_begins_with_it():
@@ -100,7 +122,7 @@ def test_the_page_begins_with_it():
     said = CuratorStatements("<b>app</b> users\u202e", "May 2026")
     shown = render_report([ReleaseView("out", release)], curator=said, day=date(2026, 6, 1))
     head = shown[shown.index("<h1>") :]
-    places = [head.index(text) for text in ("May be published", "2026-06-01", "&lt;b&gt;app&lt;/b&gt; users�", "May 2026", "everything one user wrote in these data", "At a glance")]  # fmt: skip
+    places = [head.index(text) for text in ("This release may be published", "&lt;b&gt;app&lt;/b&gt; users�", "May 2026", "What it is", "How many people", "What it costs", "Before publishing, check", "2026-06-01", "What ε means", "everything one user wrote in these data", "How to read")]  # fmt: skip
     assert places == sorted(places)
     plain = render_report([ReleaseView("out", release)], day=date(2026, 6, 1))
     assert "Population" not in plain

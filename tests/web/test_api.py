@@ -26,9 +26,11 @@ from helpers.web_catalogue import (
     make_client,
     make_grown_releases,
     make_many_releases,
+    make_release,
     make_releases,
     make_releases_with_sources,
     make_weak_releases,
+    with_measurements,
 )
 
 FREE = RateLimiter(rate=1e9, burst=1e9)
@@ -221,13 +223,13 @@ def test_text_that_turns_direction_does_not_reach_the_page(ask):
 
 def test_card_and_trade_in_plain_words(ask):
     card = ask("/api/card?release=0").json()
-    assert card["meaning"][0].startswith("ε = 0.1: whatever anybody knows")
+    assert card["meaning"][0].startswith("ε = 0.1 limits what anybody can learn about you")
     assert "About 23% of the users" in card["clipping"]
     marks = mark_labels(ask("/api/card/pictures?release=0").json()["norms"])
     assert [label.endswith("scaled down.") for label in marks] == [False, False, True]
     measures = [measure["key"] for measure in ask("/api/trade").json()]
     assert set(measures) == {"1.1", "1.25", "1.5", "2", "4", "learnt"}
-    for measure, unit in (("2", "of what people write."), ("learnt", "nats from public text.")):
+    for measure, unit in (("2", "of people's listed text."), ("learnt", "nats from public text.")):
         answer = ask(f"/api/trade/picture?measure={measure}&width=500").json()
         strong, weak = mark_labels(answer["picture"])
         assert strong.startswith("eps-0.1, ε = 0.1, δ = 1e-07 (PROVED): ")
@@ -257,9 +259,9 @@ def test_the_weights_of_sources_in_words_and_numbers():
     )
     pictures = [ask(f"/api/card/pictures?release={at}").json() for at in range(3)]
     assert mark_labels(pictures[0]["sources"])[:3] == [
-        "reviews, order 3: 60% ± 1.",
-        "talk, order 3: 34% ± 1.",
-        "wiki, order 3: 6% ± 1.",
+        "reviews, trigrams: 60% ± 1.",
+        "talk, trigrams: 34% ± 1.",
+        "wiki, trigrams: 6% ± 1.",
     ]
     assert "'bar blue'" not in str(pictures[1]["sources"])  # hollow: it may be noise
     assert "sources" not in pictures[2]
@@ -482,7 +484,7 @@ def test_sorted_by_how_sure_it_is_and_by_public_text(ask):
     ]
     assert before == sorted(before, reverse=True)
     told = ask("/api/ngrams?release=2&sort=sure").json()["error"]
-    assert told == "sort=sure: this release doesn't say how sure it is."
+    assert told == "sort=sure: this release does not say how accurate it is."
 
 
 @pytest.mark.parametrize("text", ["", "YOU"])
@@ -522,3 +524,80 @@ def test_downloads_have_what_a_release_knows(ask):
     assert (
         ask("/api/download?kind=exe").json()["error"] == "out of range or of the wrong kind: kind."
     )
+
+
+def test_the_page_begins_with_the_release_that_has_discoveries():
+    told = make_client(rates=FREE, made=lambda words: make_grown_releases(words)[::-1])
+    about = told("/api/about").json()
+    assert about["releases"][about["defaults"]["release"]]["name"] == "grown"
+
+
+def test_the_two_that_differ_most_are_shown_first_and_noise_is_no_difference(ask):
+    def made(words):
+        near = make_release(words, 1.0)
+        far = make_release(words, 2.0)
+        flat = np.full(len(words), 1 / len(words))
+        noise = make_release(words, 0.3, sure=None, mechanism="laplace")
+        return [
+            ("a", near),
+            ("b", replace(near, probabilities=near.probabilities * 1.0)),
+            ("far", far),
+            ("noise", replace(noise, probabilities=flat)),
+            ("weak", make_release(words, 5.0)),
+        ]
+
+    assert make_client(rates=FREE, made=made)("/api/about").json()["defaults"]["differing"] == [
+        0,
+        2,
+    ]
+    assert ask("/api/about").json()["defaults"]["differing"] == [0, 1]
+
+
+def test_changes_begin_with_releases_that_belong_together():
+    """A chain comes before other releases, segments of one release before all people."""
+
+    def segment(made, name):
+        about = {"by": "country", "names": ["de", "fr"], "other": False, "name": name}
+        return replace(made, card=replace(made.card, segment=about, answers="a" * 64))
+
+    def made(words):
+        whole, first, second, other = (
+            with_measurements(make_release(words, epsilon), seed)
+            for seed, epsilon in enumerate((1.0, 1.1, 1.2, 3.0))
+        )
+        unmeasured = make_release(words, 2.5)
+        return [
+            ("other", other),
+            ("unmeasured", unmeasured),
+            ("may/all", segment(whole, "all")),
+            ("may/de", segment(first, "de")),
+            ("may/fr", segment(second, "fr")),
+        ]
+
+    about = make_client(rates=FREE, made=made)("/api/about").json()
+    assert [release["comparable"] for release in about["releases"]] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert about["defaults"]["changed"] == [3, 4]
+    alone = make_client(rates=FREE, made=lambda words: [("one", make_release(words, 1.0))])
+    assert alone("/api/about").json()["defaults"] == {
+        "release": 0,
+        "differing": [0],
+        "changed": [0, 0],
+    }
+
+
+def test_a_plan_starts_with_noisy_numbers_of_the_release(ask):
+    first, _, unsure = (release["plan"] for release in ask("/api/about").json()["releases"])
+    assert first == {
+        "users": 1300.0,
+        "ngrams_a_user": 0.23,
+        "epsilon": 0.1,
+        "delta": 1e-7,
+        "size": 69,
+    }
+    assert unsure is None  # it has no ε

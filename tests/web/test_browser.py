@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 WRONG_WHOLE = ("0,5", "1,5", "1.5", "-3", "100.00", "1,000.000", "1.000,000", "1e-2")
-LOST_WORDS = "The server doesn't answer. Is `bayesgram serve` still running?"
+LOST_WORDS = "The server does not answer. Is `bayesgram serve` still running?"
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 
@@ -17,7 +17,7 @@ def test_typing_gives_predictions_and_keys_put_them_in(opened):
     words = page.locator(".column").nth(1).locator(".word bdi")
     playwright.expect(words).to_have_text(["you"])
     page.locator(".column").nth(1).get_by_role("radio").check()
-    page.get_by_label("Your text").press("1")
+    page.get_by_label("Your text").press("Alt+1")
     playwright.expect(page.get_by_label("Your text")).to_have_value("Thank you ")
     playwright.expect(words).to_have_count(5)
     playwright.expect(page.locator("#heard")).to_contain_text("eps-0.1: 1 ")
@@ -34,7 +34,7 @@ def test_a_key_that_is_faster_than_the_answers_waits_for_the_last_one(opened):
         "setTimeout(go, 300)).then(() => ask(...all)); }"
     )
     text.press("o")
-    text.press("1")
+    text.press("Alt+1")
     playwright.expect(text).to_have_value("Thank you ")
 
 
@@ -46,9 +46,20 @@ def test_a_click_or_the_keyboard_alone_puts_a_word_in(opened):
     page.keyboard.press("Enter")
     playwright.expect(page.get_by_label("Your text")).to_have_value(f"{word} ")
     playwright.expect(page.get_by_label("Your text")).to_be_focused()
-    page.get_by_label("The keys").uncheck()
-    page.get_by_label("Your text").press_sequentially("12")
-    playwright.expect(page.get_by_label("Your text")).to_have_value(f"{word} 12")
+
+
+def test_digits_are_typed(opened):
+    page = opened("keyboard")
+    text = page.get_by_label("Your text")
+    playwright.expect(page.locator(".column").first.locator(".word")).to_have_count(5)
+    text.press_sequentially("Call 12345 at 7 ")
+    playwright.expect(text).to_have_value("Call 12345 at 7 ")
+    text.press("Control+Alt+2")  # AltGr, which types characters on many keyboards
+    playwright.expect(text).to_have_value("Call 12345 at 7 ")
+    text.fill("thank ")
+    playwright.expect(page.locator(".column.chosen .word bdi").first).to_have_text("you")
+    text.press("Alt+1")
+    playwright.expect(text).to_have_value("thank you ")
 
 
 def test_what_is_written_comes_again_if_that_is_wished(opened):
@@ -57,9 +68,9 @@ def test_what_is_written_comes_again_if_that_is_wished(opened):
     words = page.locator(".column").nth(1).locator(".word bdi")
     playwright.expect(words).to_have_count(5)
     playwright.expect(words.filter(has_text="zanzibar")).to_have_count(0)
-    page.get_by_label("Expect again").check()
+    page.get_by_label("Also suggest words").check()
     playwright.expect(words.filter(has_text="zanzibar")).to_have_count(1)
-    page.get_by_label("Expect again").uncheck()
+    page.get_by_label("Also suggest words").uncheck()
     playwright.expect(words.filter(has_text="zanzibar")).to_have_count(0)
 
 
@@ -70,7 +81,7 @@ def test_browsing_sorts_and_turns_pages(opened):
     playwright.expect(rows).to_have_count(25)
     page.get_by_role("button", name="Next").click()
     playwright.expect(caption).to_have_text("26–50 of 69 n-grams")
-    page.get_by_label("Words").select_option("1")
+    page.get_by_label("Length").select_option("1")
     playwright.expect(caption).to_have_text("1–12 of 12 n-grams")
     page.get_by_label("Sorted by").select_option("alphabet")
     playwright.expect(rows.first).to_contain_text("'quoted'")
@@ -82,15 +93,15 @@ def test_browsing_sorts_and_turns_pages(opened):
 
 def test_two_releases_are_compared(opened):
     page = opened("changes")
-    # The last release, which is shown at first, keeps no measurements.
-    playwright.expect(page.locator("#changes-told")).to_contain_text("no measurements")
-    page.locator("#changes-first").select_option(index=2)
-    playwright.expect(page.locator("#changes-told")).to_have_text(
-        "Choose two releases that differ."
-    )
+    # Two that can be compared are shown at first; the third keeps no measurements and is not listed.
+    playwright.expect(page.locator("#changes-told")).to_contain_text("were tested")
+    playwright.expect(page.locator("#changes-first option")).to_have_text(["eps-0.1", "eps-1"])
+    playwright.expect(page.locator("#changes-left")).to_contain_text("1 release is not listed")
     page.locator("#changes-first").select_option(index=1)
+    playwright.expect(page.locator("#changes-told")).to_have_text("Choose two different releases.")
     page.locator("#changes-second").select_option(index=0)
     playwright.expect(page.locator("#changes-told")).to_contain_text("were tested")
+    playwright.expect(page.locator("#changes-to-claim")).to_have_text("PROVED ε = 0.1, δ = 1e-07")
     playwright.expect(page.locator("#changes-trouble")).to_be_hidden()
     playwright.expect(page.locator("#changes-notes")).to_contain_text("Counts are clipped")
     playwright.expect(page.locator("#changes-tables")).to_contain_text("Words that")
@@ -131,9 +142,9 @@ def test_a_plan_is_made(opened):
     playwright.expect(page.locator("#plan-figure svg")).to_be_visible()
     needed, there = page.evaluate(WIDTHS)  # with the button that stops it
     assert needed <= there
-    playwright.expect(page.locator("#plan-sentence")).to_contain_text("in 3 simulated releases")
+    playwright.expect(page.locator("#plan-sentence")).to_contain_text("(3 simulated releases: ")
     playwright.expect(page.locator("#plan-sentence")).to_contain_text(
-        "For 100,000 users who write 8 n-grams"
+        "With 100,000 users who write 0.23 n-grams"
     )
     playwright.expect(page.locator("#plan-stop")).to_be_hidden()
     playwright.expect(page.get_by_role("alert")).to_be_hidden()
@@ -209,15 +220,16 @@ def test_numbers_are_read_as_people_type_them(opened):
 def test_a_reload_keeps_what_is_shown(opened):
     page = opened("browse")
     caption, rows = page.locator("#browse-caption"), page.locator("#ngrams tbody tr")
-    page.locator("#browse-release").select_option(label="eps-0.1 · ε = 0.1 (PROVED)")
+    page.locator("#browse-release").select_option(label="eps-0.1")
+    playwright.expect(page.locator("#browse-claim")).to_have_text("PROVED ε = 0.1, δ = 1e-07")
     playwright.expect(caption).to_contain_text("of 69")
     page.get_by_label("Contains").fill("all")
     fewer = re.compile(
         r"^1–25 of (?!69 )\d+ n-grams$"
     )  # what is typed is asked for a little later, from page 1 on
     playwright.expect(caption).to_have_text(fewer)
-    page.get_by_role("button", name="released").click()
-    playwright.expect(page.locator("#ngrams th[aria-sort]")).to_contain_text("released")
+    page.get_by_role("button", name="release").click()
+    playwright.expect(page.locator("#ngrams th[aria-sort]")).to_contain_text("release")
     page.get_by_role("button", name="Next").click()
     playwright.expect(caption).to_contain_text("26–")
     kept = caption.inner_text(), rows.first.inner_text()
@@ -268,7 +280,7 @@ def test_rows_are_copied_and_downloaded(opened, address):
     playwright.expect(page.locator("#browse-caption")).to_have_text("1–25 of 69 n-grams")
     page.get_by_role("button", name="Copy these 25 rows").click()
     playwright.expect(page.locator("#taken")).to_have_text(
-        "Copied 25 rows, to be pasted as a table."
+        "Copied 25 rows. You can paste them as a table."
     )
     head, *rows = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert (head, len(rows)) == ("ngram\tpublic\tprobability\tlow\thigh", 25)
@@ -285,7 +297,7 @@ def test_a_word_is_put_in_at_the_caret_and_can_be_undone(opened):
     for _ in range(5):
         text.press("ArrowLeft")
     playwright.expect(page.locator(".column.chosen .word bdi")).to_have_text(["you"])
-    text.press("1")
+    text.press("Alt+1")
     playwright.expect(text).to_have_value("thank you much")
     assert text.evaluate("text => text.selectionStart") == len("thank you ")
     text.press("Control+z")
@@ -299,9 +311,7 @@ def test_a_lost_server_is_said_below_the_text_and_suggests_nothing(opened):
     page.route("**/api/predict", lambda handed: handed.abort())
     page.get_by_label("Your text").fill("thank ")
     alert = page.get_by_role("alert")
-    playwright.expect(alert).to_have_text(
-        "The server doesn't answer. Is `bayesgram serve` still running?"
-    )
+    playwright.expect(alert).to_have_text(LOST_WORDS)
     playwright.expect(words).to_have_count(0)
     below, above = (
         page.locator(place).bounding_box()["y"] for place in ("#keyboard-trouble", "#text")
@@ -333,7 +343,7 @@ def test_every_part_says_that_the_server_is_lost_and_recovers(opened):
     playwright.expect(page.locator("#card")).to_contain_text("Who is protected")
     playwright.expect(page.locator("#trade-figure svg").first).to_be_visible()
     page.get_by_role("link", name="Changes").click()
-    playwright.expect(page.locator("#changes-told")).to_contain_text("no measurements")
+    playwright.expect(page.locator("#changes-told")).to_contain_text("were tested")
     page.get_by_role("link", name="Browse").click()
     playwright.expect(caption).to_have_text("26–50 of 69 n-grams")
     page.get_by_role("button", name="Previous").click()
@@ -345,13 +355,34 @@ def test_browse_reads_odd_addresses_and_apostrophes(opened, address):
     page = opened("browse?page=1e99")
     caption = page.locator("#browse-caption")
     playwright.expect(caption).to_have_text("51–69 of 69 n-grams")
-    page.get_by_label("Words").select_option("1")
+    page.get_by_label("Length").select_option("1")
     page.get_by_label("Contains").fill("’quoted’")
     playwright.expect(caption).to_have_text("1 n-gram")
     page.get_by_label("Contains").fill("")
     playwright.expect(caption).to_have_text("1–12 of 12 n-grams")
-    page.get_by_label("Words").select_option("3")
+    page.get_by_label("Length").select_option("3")
     playwright.expect(caption).to_have_text("1–25 of 69 n-grams")
     page.get_by_role("button", name="Next").click()
     playwright.expect(caption).to_have_text("26–50 of 69 n-grams")
     assert 0 <= page.locator("#ngrams").bounding_box()["y"] < 400
+
+
+def test_a_plan_starts_from_the_release_that_is_open(opened):
+    page = opened("browse")
+    playwright.expect(page.locator("#browse-release option:checked")).to_have_text("eps-1")
+    page.locator("#browse-release").select_option(label="eps-0.1")
+    page.get_by_role("link", name="Plan").click()
+    playwright.expect(page.get_by_label("Start from")).to_have_value("0")
+    playwright.expect(page.get_by_label("ε", exact=True)).to_have_value("0.1")
+    playwright.expect(page.get_by_label("Users", exact=True)).to_have_value("1,300")  # noisy
+    page.get_by_role("link", name="Privacy").click()
+    playwright.expect(page.locator("#card h3").first).to_contain_text("eps-0.1")
+    page.locator("#card-release").select_option(label="eps-1")
+    page.get_by_role("link", name="Plan").click()
+    playwright.expect(page.get_by_label("ε", exact=True)).to_have_value("1")
+    page.get_by_label("ε", exact=True).fill("2")
+    page.get_by_label("ε", exact=True).blur()
+    playwright.expect(page.get_by_label("Start from")).to_have_value("own")
+    page.reload()
+    playwright.expect(page.get_by_label("ε", exact=True)).to_have_value("2")
+    playwright.expect(page.get_by_label("Start from")).to_have_value("own")

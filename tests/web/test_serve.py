@@ -33,6 +33,9 @@ def folder(tmp_path_factory):
     release_with(words, 1.0).save(path / "old" / "weak")
     for name, release in zip(("weak", "strong"), make_releases(words), strict=False):
         release[1].save(path / name)
+    for name in ("all", "de", "fr"):
+        (path / "countries").mkdir(exist_ok=True)
+        release_with(words, 1.0).save(path / "countries" / name)
     return path
 
 
@@ -139,6 +142,9 @@ def served(monkeypatch, folder, *releases, **given):
         (["all=."], ["all/strong", "all/weak"]),
         (["weak", "old/weak"], ["weak", "old/weak"]),
         (["weak", "weak"], ["weak"]),
+        (["countries"], ["countries/all", "countries/de", "countries/fr"]),
+        (["weak", "countries/de"], ["weak", "countries/de"]),
+        (["may=countries"], ["may/all", "may/de", "may/fr"]),
     ],
 )
 def test_folders_of_releases_and_names(monkeypatch, folder, given, names):

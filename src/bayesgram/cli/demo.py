@@ -33,17 +33,17 @@ PopulationSeed = Annotated[
     ),
 ]
 
-CLOSING = (
-    "{sources}\n"
-    "* chosen by looking at the private text, so flattered; nobody could publish it.\n"
-    "KL: how far a release is from the private text; 0 is perfect. It is computed from private"
-    " data: not for publication.\n"
+DIVERGENCES_NOTE = (
+    "KL divergence measures how far a release is from the private text; 0 is perfect. It is"
+    " computed from private data: not for publication.\n"
     "PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee."
     " NONE: nothing is claimed.\n"
-    "{leaked} of {secrets} planted secrets can be pieced together from a release or the"
-    " discovery.\n"
-    "Open {pictures} and results.csv in {output}; the releases are in {output}/releases.\n"
-    "Type with them, look through them and plan the next one, on a page of your own:\n"
+    "* Its settings were chosen by looking at the private text, so nobody could publish it."
+)
+CLOSING = (
+    "The pictures ({pictures}) and results.csv are in {output}; the releases are in"
+    " {output}/releases.\n"
+    "To type with the releases, browse them and plan the next one, open them in a browser:\n"
     "  {command} serve {output}/releases --vocab {output}/vocab.parquet"
     " --vocab {output}/found/vocab.parquet --open"
 )
@@ -64,8 +64,11 @@ def demo(
 ) -> None:
     """Run all steps on made-up people: text, vocabulary, counts, releases, comparison.
 
+    The output begins with the three main results. Tables follow.
+
     Example: bayesgram demo --users 100000 --output demo
     """
+    from bayesgram.charts import format_probability
     from bayesgram.demo import pipeline
     from bayesgram.io.atomic import check_writable
     from bayesgram.synthetic.population import Population
@@ -77,24 +80,27 @@ def demo(
     if json:
         console.print_json({"output": str(output), **results.to_json()})
         return
+    for number, headline in enumerate(results.headlines, start=1):
+        console.write(f"{number}. {headline}")
+    console.write("")
     print_divergences("Every mechanism on the same people", results.rows, with_mechanism=False)
-    for title, items in (("Lifted most", results.lifted), ("Lowered most", results.lowered)):
-        cells = [(item.ngram, f"{item.before:.1e}", f"{item.after:.1e}") for item in items]
-        columns = ("n-gram", "public", "released")
+    console.write(DIVERGENCES_NOTE)
+    for title, items in (
+        ("More frequent than in public text", results.lifted),
+        ("Less frequent than in public text", results.lowered),
+    ):
+        cells = [
+            (item.ngram, format_probability(item.before), format_probability(item.after))
+            for item in items
+        ]
+        columns = ("n-gram", "public text", "release")
         console.print_table(f"{title} ({pipeline.SHOWN})", columns, cells, right=columns[1:])
+    if results.sources:
+        console.write(results.sources)
     _print_discovered(results.found)
     print_changes(results.followed.weeks, MAX_CHANGES)
     print_changes(results.followed.countries, MAX_CHANGES)
-    console.write(
-        CLOSING.format(
-            command=_own_command(),
-            output=output,
-            leaked=results.leaked,
-            secrets=results.secrets,
-            sources=results.sources,
-            pictures=PICTURES,
-        )
-    )
+    console.write(CLOSING.format(command=_own_command(), output=output, pictures=PICTURES))
 
 
 def _own_command() -> str:
@@ -109,6 +115,8 @@ def _own_command() -> str:
 
 def _print_discovered(discovered: "DiscoveredNgrams") -> None:
     """Print what the discovery added, and how much more of what people write is listed then."""
+    from bayesgram.releases.card_sections import order_name
+
     rows = [
         (ngram, str(order), f"{weight:.1f}")
         for ngram, order, weight in discovered.ngrams[:MAX_DISCOVERED]
@@ -116,12 +124,12 @@ def _print_discovered(discovered: "DiscoveredNgrams") -> None:
     if rows:
         ngram_count = len(discovered.ngrams)
         title = f"Discovered: {ngram_count:,} n-grams that public text lacks, {discovered.claim}"
-        columns = ("n-gram", "order", f"weight (T = {discovered.level:.1f})")
-        console.print_table(title, columns, rows, right=("order",))
+        columns = ("n-gram", "words", f"weight (threshold {discovered.level:.1f})")
+        console.print_table(title, columns, rows, right=columns[1:])
     for coverage in discovered.covered:
         console.write(
-            f"The vocabulary has {coverage.before:.1%} of what people write in n-grams of order"
-            f" {coverage.order}; with what was discovered, {coverage.after:.1%}."
+            f"The vocabulary lists {coverage.before:.1%} of people's {order_name(coverage.order)};"
+            f" with the discovered n-grams, {coverage.after:.1%}."
         )
 
 
@@ -137,9 +145,10 @@ def generate(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Write made-up text to try things on.
+    """Write made-up text for trying things out.
 
-    Private messages (Parquet: user, text), and public text: articles and chat.
+    It writes private messages (Parquet with columns user and text) and public text: articles and
+    chat.
 
     Example: bayesgram generate --users 10000 -o data
     """

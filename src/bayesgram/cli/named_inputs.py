@@ -128,20 +128,32 @@ def model_names(arguments: Sequence[str]) -> dict[str, str]:
 # --- Releases ---
 
 
-def load_releases(arguments: Sequence[str]) -> "list[tuple[str, Release]]":
-    """Load releases, in the order in which they were given, each with its name."""
+def load_releases(
+    arguments: Sequence[str], *, name_segments: bool = False
+) -> "list[tuple[str, Release]]":
+    """Load releases, in the order in which they were given, each with its name.
+
+    Args:
+        arguments: What was typed.
+        name_segments: Whether a segment keeps the name of its release: `countries/de`, not `de`.
+    """
     from bayesgram.releases.release import Release
 
-    return [(name, Release.load(path)) for path, name in release_names(arguments).items()]
+    names = release_names(arguments, name_segments=name_segments)
+    return [(name, Release.load(path)) for path, name in names.items()]
 
 
-def release_names(arguments: Sequence[str]) -> dict[str, str]:
+def release_names(arguments: Sequence[str], *, name_segments: bool = False) -> dict[str, str]:
     """Return the name of each release by its path, looking into folders of releases.
 
     That is NAME of NAME=PATH, or as little of the path as tells it from the others. A path that is
     given twice is one release.
+
+    Args:
+        arguments: What was typed.
+        name_segments: Whether a segment keeps the name of its release: `countries/de`, not `de`.
     """
-    from bayesgram.releases.segmented import find_release_folders, short_names
+    from bayesgram.releases.segmented import find_release_folders, is_segment_folder, short_names
 
     given_names: dict[str, str] = {}
     for argument in arguments:
@@ -150,7 +162,8 @@ def release_names(arguments: Sequence[str]) -> dict[str, str]:
         for folder in folders:
             folder_name = f"{name}/{folder.name}" if name and len(folders) > 1 else name
             given_names[str(folder)] = folder_name or given_names.get(str(folder), "")
-    short = short_names(list(given_names))
+    segments = [path for path in given_names if name_segments and is_segment_folder(path)]
+    short = short_names(list(given_names), with_parent=segments)
     names = {path: name or short[path] for path, name in given_names.items()}
     path_of_name: dict[str, str] = {}
     for path, name in names.items():

@@ -94,7 +94,7 @@ def report(
     from bayesgram.reports.views import ReleaseView
 
     audits = audit or []
-    names = named_inputs.release_names(releases)
+    names = named_inputs.release_names(releases, name_segments=True)
     compared_with = [*(vocab or []), *([] if against is None else [against])]
     check_writable(output, force=force, inputs=[*names, *audits, *compared_with])
     discoveries: list[tuple[str, Discovery]] = []

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8765
 EXPOSED = (
     "warning: the page can be reached from other machines. Whoever has the token sees these"
-    " releases, and the connection is not encrypted: for people you don't trust, put it behind a"
-    " proxy with TLS or an SSH tunnel."
+    " releases, and the connection is not encrypted. Beyond a network that you trust, use a proxy"
+    " with TLS or an SSH tunnel."
 )
 
 
@@ -35,21 +35,21 @@ def serve(
     vocab: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Their vocabulary: adds public text to compare with, and planning; repeated where"
-            " they have several.",
+            help="The vocabulary of the releases: adds public text to compare with, and planning;"
+            " may be repeated.",
             show_default=False,
         ),
     ] = None,
     public: Annotated[
         Path | None,
         typer.Option(
-            help="Their public model (`vocab --model`), for suggestions as good as they get; it has"
-            " the vocabulary.",
+            help="The public model of the releases (`vocab --model`), for the best suggestions. It"
+            " includes the vocabulary.",
             show_default=False,
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; beyond this machine, with a token.")
+        str, typer.Option(help="The address to listen on. Other machines need a token.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(parser=parse_int, help="The port; 0 takes any free one.")
@@ -57,7 +57,7 @@ def serve(
     token: Annotated[
         str | None,
         typer.Option(
-            help="What a visitor must know.",
+            help="The token that a visitor must have.",
             envvar="BAYESGRAM_TOKEN",
             show_default="made where one is needed",
         ),
@@ -70,10 +70,11 @@ def serve(
 ) -> None:
     """Show releases on a page in the browser.
 
-    Type with them, look through them, read their privacy cards, plan the next one.
+    On the page you can type with the releases, browse them, compare them, read what ε means, and
+    plan the next one.
 
-    Only this machine can reach it, unless --host says otherwise. It reads releases and public text,
-    nothing else.
+    Only this machine can reach the page, unless --host says otherwise. The page reads releases and
+    public text, nothing else.
 
     Example: bayesgram serve demo/releases mine=out --vocab vocab.parquet
     """
@@ -86,7 +87,7 @@ def serve(
         raise UsageError(
             "--vocab and --public: a public model has its vocabulary; leave --vocab out."
         )
-    loaded = named_inputs.load_releases(releases)
+    loaded = named_inputs.load_releases(releases, name_segments=True)
     vocabulary_paths = vocab or []
     if public is not None and is_public_model(public):
         vocabulary_paths = [public / VOCABULARY_FILE]
@@ -122,6 +123,6 @@ def _print_address(address: "Address", *, open_: bool, json: bool) -> None:
         sys.stdout.flush()  # whoever started this waits for it
     else:
         console.write(f"The page is at {address.url}")
-    console.print_note("Ctrl-C ends it.")
+    console.print_note("Press Ctrl-C to stop.")
     if open_:
         threading.Thread(target=webbrowser.open, args=(address.url,), daemon=True).start()

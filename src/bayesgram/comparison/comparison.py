@@ -272,13 +272,13 @@ class Comparison:
     def how_to_read(self) -> str:
         """What the numbers of a row are."""
         shares = (
-            "Before and after are measured shares: noisy counts over their total."
+            "Before and after are measured shares: noisy counts divided by their total."
             if self.is_measured
-            else "Before is public text; after is the release, which is drawn towards public text."
+            else "Before is public text. After is the release, which starts from public text."
         )
         return (
-            f"{shares} The change is after over before, with a {CONFIDENCE:.0%} interval that"
-            ' excludes no change. "At least" means that noise hides how small the smaller one is.'
+            f"{shares} The change is their ratio, with its {CONFIDENCE:.0%} interval in brackets."
+            ' "At least" means that noise hides how small the smaller share is.'
         )
 
     @property

@@ -46,7 +46,13 @@ from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
-from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
+from bayesgram.releases.card_sections import (
+    SOURCE_WEIGHTS_DETAIL,
+    NormBin,
+    join_words,
+    norm_histogram,
+)
+from bayesgram.releases.quality import MIN_ERROR_REMOVED
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
@@ -72,6 +78,7 @@ EPSILONS = (0.1, 1.0)  # of the comparison; the other steps use the larger
 ORDER = 3
 VOCABULARY_SIZE = 20_000  # trigrams
 SHOWN = "posterior"  # the mechanism whose release is looked at: PROVED
+HEADLINE_WORDS = 3  # examples of discovered words
 
 SOURCES = {"articles": "articles.txt.gz", "chat": "chat.txt.gz"}  # files of public text
 SENTENCES_PER_POST = 3  # sentences of articles for one post of chat: a source may be small
@@ -158,9 +165,41 @@ class DemoResults:
     found: DiscoveredNgrams
     followed: SequentialReleases
 
+    @property
+    def headlines(self) -> list[str]:
+        """The three main results: how good the release is, what is new in it, and what leaked."""
+        return [self._accuracy_headline, self._discovery_headline, self._secrets_headline]
+
+    @property
+    def _accuracy_headline(self) -> str:
+        release = f"The release by {SHOWN} (ε = {EPSILONS[-1]:g})"
+        kls = {(row["release"], row["epsilon"]): row["kl"] for row in self.rows}
+        public_kl = self.rows[0]["kl"]
+        removed = 1 - kls[SHOWN, EPSILONS[-1]] / public_kl if public_kl else 0.0
+        if removed < MIN_ERROR_REMOVED:
+            return f"{release} is no better than public text: there are too few users."
+        return f"{release} removes {removed:.0%} of the error that public text alone has."
+
+    @property
+    def _discovery_headline(self) -> str:
+        ngrams = self.found.ngrams
+        if not ngrams:
+            return "Discovery finds no n-gram that public text lacks: there are too few users."
+        words = [ngram for ngram, order, _ in ngrams if order == 1]
+        examples = join_words((words or [ngram for ngram, _, _ in ngrams])[:HEADLINE_WORDS])
+        return (
+            f"Discovery finds {len(ngrams):,} n-grams that public text lacks, such as {examples}."
+        )
+
+    @property
+    def _secrets_headline(self) -> str:
+        leaked = f"{self.leaked}" if self.leaked else "None"
+        return f"{leaked} of {self.secrets} planted secrets can be read from the releases."
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values; norms are in the release's card, with their infinite last edge."""
         return {
+            "headlines": self.headlines,
             "rows": self.rows,
             "lifted": [asdict(change) for change in self.lifted],
             "lowered": [asdict(change) for change in self.lowered],
@@ -478,7 +517,7 @@ def _best_paper_row(
             best = (kl, paper_release)
     assert best is not None  # noqa: S101 - the grid is not empty
     best_kl, best_release = best
-    return comparison_row("paper, best S and ρ *", best_release, best_kl)
+    return comparison_row("paper, best settings *", best_release, best_kl)
 
 
 # --- Secrets ---
@@ -537,7 +576,8 @@ def _draw_charts(folder: Path, results: DemoResults, population: Population) -> 
     discovered = results.found
     if discovered.ngrams:
         subtitle = (
-            f"{len(discovered.ngrams):,} n-grams, {discovered.claim}, T = {discovered.level:.1f}"
+            f"{len(discovered.ngrams):,} n-grams, {discovered.claim}; threshold"
+            f" T = {discovered.level:.1f}"
         )
         drawings["found"] = pictures.draw_discoveries(
             discovered.ngrams, discovered.level, discovered.deviation, subtitle=subtitle

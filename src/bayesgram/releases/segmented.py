@@ -35,11 +35,28 @@ def find_release_folders(path: str | Path) -> list[Path]:
     return releases
 
 
-def short_names(paths: Sequence[str]) -> dict[str, str]:
+def is_segment_folder(path: str | Path) -> bool:
+    """Return whether a folder is that of a segment, beside the release of all people."""
+    folder = Path(path).resolve()
+    return (folder / CARD_FILE).is_file() and (folder.parent / ALL / CARD_FILE).is_file()
+
+
+def is_all_people(segment: Mapping[str, Any]) -> bool:
+    """Return whether the segment on a card is the release of all people."""
+    return bool(segment["name"] == ALL)
+
+
+def short_names(paths: Sequence[str], *, with_parent: Sequence[str] = ()) -> dict[str, str]:
     """Return names for paths: their last parts, as few as tell them apart.
+
+    Args:
+        paths: The paths.
+        with_parent: Those of them whose names also have the folder that they are in.
 
     >>> short_names(["lab/out-1", "lab/out-8", "old/out-8"])
     {'lab/out-1': 'out-1', 'lab/out-8': 'lab/out-8', 'old/out-8': 'old/out-8'}
+    >>> short_names(["lab/out-1", "lab/by-country/de"], with_parent=["lab/by-country/de"])
+    {'lab/out-1': 'out-1', 'lab/by-country/de': 'by-country/de'}
     """
     parts = {path: PurePath(path).parts or (path,) for path in paths}
     names = {}
@@ -48,7 +65,7 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
         size = next(
             (
                 n
-                for n in range(1, len(path_parts))
+                for n in range(1 + (path in with_parent), len(path_parts))
                 if all(other[-n:] != path_parts[-n:] for other in others)
             ),
             len(path_parts),

@@ -13,6 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
+from markupsafe import Markup
+
+from bayesgram.arrays import Bools
 from bayesgram.charts import (
     DATA,
     LOWERED,
@@ -25,22 +29,23 @@ from bayesgram.charts import (
     Row,
     Series,
     add_title,
-    format_exponent,
     format_number,
     format_percent,
+    format_probability,
     legend,
     plot_rows,
     plot_xy,
-    side_by_side,
     stack,
     text_width,
+    without_outliers,
 )
-from bayesgram.comparison.comparison import Change, Comparison
+from bayesgram.comparison.comparison import Comparison
 from bayesgram.planning.plan import Plan
 from bayesgram.releases.card_sections import (
     SOURCE_WEIGHTS_DETAIL,
     NormBin,
     SourceWeight,
+    order_name,
     read_source_weights,
 )
 from bayesgram.releases.intervals import AccuracyShare
@@ -48,9 +53,9 @@ from bayesgram.releases.intervals import AccuracyShare
 WIDTH = 720.0  # pixels, of pictures in a report and of most files
 NO_AXIS = ()  # ticks of bars that have their values beside them
 LABEL_KEYS = [
-    Key("PROVED", "PROVED", "dot"),
-    Key("EMPIRICAL", "EMPIRICAL", "dot"),
-    Key("NONE", "NONE", "dot"),
+    Key("PROVED: ε is a guarantee", "PROVED", "dot"),
+    Key("EMPIRICAL: ε is a claim", "EMPIRICAL", "dot"),
+    Key("NONE: no guarantee", "NONE", "dot"),
 ]
 
 # --- N-grams with their probability or weight ---
@@ -69,11 +74,11 @@ class NgramMark:
 
 def draw_probabilities(label: str, marks: Sequence[NgramMark]) -> Drawing:
     """Draw n-grams on a logarithmic axis: open dots are public text, full ones the release."""
-    return _draw_ngrams(label, marks, format_exponent, lambda value: f"{value:.2e}", "released")
+    return _draw_ngrams(label, marks, format_probability, format_probability, "released")
 
 
 def draw_weights(label: str, marks: Sequence[NgramMark], threshold: float) -> Drawing:
-    """Draw discovered n-grams with their noisy weight; the threshold that they exceed is dashed.
+    """Draw discovered n-grams with their noisy weight; the threshold is a dashed line.
 
     Args:
         label: What the picture shows, for people who cannot see it.
@@ -103,7 +108,7 @@ def _draw_ngrams(
     for mark in marks:
         description = f"{mark.ngram}: {name} {format_value(mark.value)}"
         if mark.before is not None:
-            description += f", public {format_value(mark.before)}"
+            description += f", public text {format_value(mark.before)}"
         rows.append(
             Row(
                 mark.ngram,
@@ -114,7 +119,7 @@ def _draw_ngrams(
                 description=description,
             )
         )
-    axis = Axis.log(values, format_tick=format_tick)
+    axis = Axis.log(values, format_tick=format_tick, keep_outliers=False)
     return plot_rows({"": rows}, axis, label=label, reference=threshold)
 
 
@@ -151,7 +156,7 @@ def weight_bands(ratios: Iterable[float]) -> list[WeightBand]:
 def draw_weight_bands(by_order: Mapping[int, Sequence[WeightBand]]) -> Drawing:
     """Draw a bar for every band of weights over T, order by order."""
     groups = {
-        f"order {order}: {sum(band.ngrams for band in bands):,}": [
+        f"{order_name(order)}: {sum(band.ngrams for band in bands):,}": [
             Row(
                 f"{_format_range(band.low, band.high)} × T",
                 bars=(Bar(band.ngrams, f"{band.ngrams:,}"),),
@@ -164,13 +169,13 @@ def draw_weight_bands(by_order: Mapping[int, Sequence[WeightBand]]) -> Drawing:
     return plot_rows(
         groups,
         Axis.linear(0, max(most, 1), ticks=NO_AXIS),
-        label="How far above the level T the discovered n-grams are",
+        label="How far the discovered n-grams are above the threshold T",
         text_room=80,
     )
 
 
 def _format_range(low: float, high: float) -> str:
-    return f"{low:.3g} – {'more' if math.isinf(high) else f'{high:.3g}'}"
+    return f"{low:.3g} or more" if math.isinf(high) else f"{low:.3g} – {high:.3g}"
 
 
 def draw_norms(
@@ -195,12 +200,13 @@ def draw_norms(
         norm = _format_range(norm_bin.low, norm_bin.high)
         effect = "scaled down" if norm_bin.clipped else "counted in full"
         bar = Bar(users, text, is_hollow=norm_bin.clipped)
-        rows.append(Row(norm, bars=(bar,), description=f"Norm {norm}: {text} users, {effect}."))
+        description = f"Size of the user's counts {norm}: {text} users, {effect}."
+        rows.append(Row(norm, bars=(bar,), description=description))
     most = max([1.0, *(norm_bin.users for norm_bin in bins)])
     return plot_rows(
         {"": rows},
         Axis.linear(0, most, ticks=NO_AXIS),
-        label="Users by the norm of their counts",
+        label="Number of users by the size of their counts (norm)",
         width=width,
         names_width=110,
         text_room=120,
@@ -230,7 +236,7 @@ def draw_accuracy(shares: Sequence[AccuracyShare]) -> Drawing:
         )
         for share in shares
     ]
-    label = "How much is expected to lie within a factor"
+    label = "How much of the release is expected to be accurate within a factor"
     return plot_rows({"": rows}, Axis.linear(0, 1, ticks=NO_AXIS), label=label, text_room=50)
 
 
@@ -248,14 +254,14 @@ def draw_sources(
         is_interactive: Whether bars can be reached by keyboard.
     """
     groups = {
-        f"order {order}" if len(by_order) > 1 else "": [
+        order_name(order) if len(by_order) > 1 else "": [
             Row(
                 source.name,
                 interval=source.interval,
                 bars=(
                     Bar(source.weight, source.percent_text, is_hollow=not source.is_above_noise),
                 ),
-                description=f"{source.name}, order {order}: {source.percent_text}.",
+                description=f"{source.name}, {order_name(order)}: {source.percent_text}.",
             )
             for source in by_order[order]
         ]
@@ -275,6 +281,8 @@ def draw_sources(
 # --- Releases over ε ---
 
 PUBLIC_TEXT = "public text alone"
+EPSILON_TITLE = "ε (smaller is more private)"
+EXPECTED_TITLE = "expected distance from people's text (KL), smaller is better"
 
 
 @dataclass(frozen=True)
@@ -291,13 +299,19 @@ class ReleasePoint:
 def draw_utility(points: Sequence[ReleasePoint], public_kl: float | None) -> Drawing:
     """Draw KL against ε, both logarithmic, beside public text alone.
 
-    An infinite KL stands above the axis, as ∞; what has no ε in a column of its own, to the right.
+    An infinite KL stands above the axis, as ∞, and so does one that lies far above all others,
+    with its value beside its name. What has no ε stands in a column of its own, to the right.
     """
+    finite = [point.value for point in points if math.isfinite(point.value)]
+    levels = without_outliers([*finite, *([public_kl] if public_kl else [])])
+    highest = max(levels, default=0.0)
     series = [
         Series(
             [math.inf if point.epsilon is None else point.epsilon],
-            [point.value],
-            point.name,
+            [point.value if point.value <= highest else math.inf],
+            f"{point.name} ({_format_kl(point.value)})"
+            if highest < point.value < math.inf
+            else point.name,
             point.colour,
             look="none",
             descriptions=[
@@ -313,18 +327,18 @@ def draw_utility(points: Sequence[ReleasePoint], public_kl: float | None) -> Dra
         ticks=None if epsilons else (),
         beyond="no ε" if len(epsilons) < len(points) else "",
     )
-    levels = [point.value for point in points] + ([public_kl] if public_kl else [])
-    has_infinite = any(math.isinf(point.value) for point in points)
+    above = [point.value for point in points if point.value > highest]
+    top = "∞" if any(map(math.isinf, above)) else "higher"
     # The name of the reference stands where fewer dots are.
     middle = math.sqrt(x_axis.low * x_axis.high)
     left_dots = sum(epsilon < middle for epsilon in epsilons)
     side: Literal["start", "end"] = "start" if 2 * left_dots <= len(points) else "end"
-    y_axis = Axis.log(levels, beyond="∞" if has_infinite else "")
+    y_axis = Axis.log(levels, beyond=top if above else "")
     return plot_xy(
         series,
         x_axis,
         y_axis,
-        label="KL against ε, lower is better",
+        label="Distance from the private text (KL) against ε, smaller is better",
         height=max(240, 15 * len(points) + 30),
         references=[Reference(public_kl, PUBLIC_TEXT, side)] if public_kl else [],
         labels="points",
@@ -352,15 +366,35 @@ def draw_trade(points: Sequence[ReleasePoint], *, is_share: bool, width: float =
         for point in ordered
     ]
     if is_share:
-        y_axis = Axis.linear(0, 1, "share of what people write", format_tick=format_percent)
+        title = "share of the listed text, higher is better"
+        y_axis = Axis.linear(0, 1, title, format_tick=format_percent)
     else:
-        most = max(point.value for point in points) or 1.0
-        y_axis = Axis.linear(0, 1.05 * most, "KL(release || public), nats")
-    x_axis = Axis.log([point.epsilon or 0.0 for point in points], "ε: more is less private")
+        y_axis, series = _distance_axis(series)
+    x_axis = Axis.log([point.epsilon or 0.0 for point in points], EPSILON_TITLE)
     return plot_xy(
         series, x_axis, y_axis,
-        label="Trade-off", width=width, labels="points", is_interactive=True,
+        label="Accuracy against ε", width=width, labels="points", is_interactive=True,
     )  # fmt: skip
+
+
+def _distance_axis(series: Sequence[Series]) -> tuple[Axis, list[Series]]:
+    """Return a linear axis of distances from 0 on; one that is far above all others stands beyond.
+
+    Returns:
+        The axis, and the series with such distances moved there.
+    """
+    values = [value for item in series for value in item.y]
+    most = max(without_outliers([value for value in values if value > 0]), default=1.0)
+    axis = Axis.linear(0, 1.05 * most, "distance from public text (KL), in nats")
+    if max(values) <= axis.high:
+        return axis, list(series)
+    moved = [
+        item
+        if item.y[0] <= axis.high
+        else replace(item, y=[math.inf], name=f"{item.name} ({item.y[0]:.2g})")
+        for item in series
+    ]
+    return replace(axis, beyond="higher"), moved
 
 
 @dataclass(frozen=True)
@@ -406,9 +440,9 @@ def draw_expected_kl(
     levels = [value for point in expected for value in (point.mean, point.low, point.high)]
     return plot_xy(
         [line],
-        Axis.log([point.epsilon for point in expected], "ε: more is less private"),
-        Axis.log([*levels, public_kl], "expected KL, lower is better"),
-        label="Expected KL against ε",
+        Axis.log([point.epsilon for point in expected], EPSILON_TITLE),
+        Axis.log([*levels, public_kl], EXPECTED_TITLE),
+        label="Expected distance (KL) against ε",
         width=width,
         height=height,
         references=[Reference(public_kl, PUBLIC_TEXT)] if public_kl > 0 else [],
@@ -418,8 +452,8 @@ def draw_expected_kl(
 
 # --- Attacks ---
 
-ALARMS = "false alarms: says “in” of a user who is not"
-MISSES = "misses: says “out” of a user who is in"
+ALARMS = "false alarms: the attack says “in” about a user who is not in the data"
+MISSES = "misses: the attack says “out” about a user who is in the data"
 
 
 def draw_attack_curves(curves: Sequence[Series], forbidden: Series | None = None) -> Drawing:
@@ -429,7 +463,7 @@ def draw_attack_curves(curves: Sequence[Series], forbidden: Series | None = None
         curves,
         Axis.linear(0, 1, ALARMS),
         Axis.linear(0, 1, MISSES),
-        label="Trade-off of the strongest attacks",
+        label="Errors of the strongest attacks",
         width=width,
         height=380,
         area_below=forbidden,
@@ -448,40 +482,78 @@ def draw_attack_curves(curves: Sequence[Series], forbidden: Series | None = None
 # How much fits into a picture; chosen by eye.
 MAX_CHANGES = 30  # rows
 MAX_LINES = 8  # n-grams that have a line over several releases; no more than `charts.SERIES`
-RATIO = "times as often (95% interval)"
-SHARE = "measured share, with two standard deviations of noise"
+RATIO = "times as often as before (95% interval, log scale)"
+SHARE = "measured share (95% interval for the noise, log scale)"
 SMALLEST_SHARE = 1e-12  # stands for a share of 0, which has no place on the axis
 
 
 def draw_changes(comparison: Comparison) -> Drawing:
     """Draw the surest changes: ratios, and over more than two releases a line an n-gram."""
-    panels = [_draw_ratios(comparison.changes[:MAX_CHANGES])]
+    panels = [_draw_ratios(comparison)] if comparison.changes else []
     if len(comparison.names) > 2 and comparison.changes:
         panels.insert(0, _draw_shares(comparison))
     if len(comparison.names) == 2:
         title = f"What changed from {comparison.names[0]} to {comparison.names[1]}"
     else:
         title = f"What changed over {len(comparison.names)} releases"
-    notes = [comparison.summary, *comparison.notes]
-    return add_title(side_by_side(panels, 36), title, notes)
+    nothing = Drawing(WIDTH, 0, Markup(""), "")
+    return add_title(stack(panels or [nothing], 24), title, [summarize_changes(comparison)])
 
 
-def _draw_ratios(changes: Sequence[Change]) -> Drawing:
-    """Draw a row for each n-gram or word: its ratio and the 95% interval; an arrow: no end."""
+def summarize_changes(comparison: Comparison) -> str:
+    """Say in short sentences what changed, what was tested, and how much of the list is chance."""
+    tested = _count_texts(comparison, comparison.tested_mask)
+    hidden = len(comparison.ngrams) - comparison.tested_count
+    noise = f" Noise hides {hidden:,} more." if hidden else ""
+    rate = f"false discovery rate {comparison.fdr:g}"
+    if not comparison.changes:
+        return f"No change is certain ({rate}). {tested} were tested.{noise}"
+    changed_mask = np.zeros(len(comparison.ngrams), np.bool_)
+    changed_mask[comparison.changed_rows] = True
+    return (
+        f"{_count_texts(comparison, changed_mask)} changed. {tested} were tested.{noise} At most"
+        f" about {comparison.fdr:.0%} of the listed changes are there by chance ({rate})."
+    )
+
+
+def _count_texts(comparison: Comparison, mask: Bools) -> str:
+    """Return how many n-grams and words there are: "12 n-grams and 3 words"."""
+    words = int((mask & comparison.word_mask).sum())
+    ngrams = int(mask.sum()) - words
+    counts = [(ngrams, "n-gram"), (words, "word")]
+    shown = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts if count]
+    return " and ".join(shown) or "0 n-grams"
+
+
+def _draw_ratios(comparison: Comparison) -> Drawing:
+    """Draw a row for each n-gram or word: its ratio and the 95% interval.
+
+    Intervals may reach far: the axis holds the ratios, and an interval that leaves it is an arrow.
+    """
+    changes = comparison.changes[:MAX_CHANGES]
+    names = comparison.names
     rows = [
         Row(
             f"{change.ngram} (word)" if change.is_word else change.ngram,
             change.ratio,
             DATA if change.is_rise else LOWERED,
             interval=(change.low, change.high),
+            text=change.description
+            if len(names) == 2
+            else f"{change.description}, from {names[change.first]} to {names[change.second]}",
             description=f"{change.ngram}: {change.description}",
         )
         for change in changes
     ]
-    ends = [end for change in changes for end in (change.ratio, change.low, change.high)]
-    values = [end for end in ends if 0 < end < math.inf]
-    axis = Axis.log([*values, 1.0], RATIO, margin=1.15)
-    return plot_rows({"": rows}, axis, label=RATIO, width=600, reference=1)
+    ratios = [change.ratio for change in changes if 0 < change.ratio < math.inf]
+    inner = without_outliers([*ratios, 1.0])
+    reach = [end for change in changes for end in (change.low, change.high)]
+    near = [end for end in reach if min(inner) / 3 <= end <= 3 * max(inner)]
+    axis = Axis.log([*inner, *near], RATIO, margin=1.15)
+    text_room = max((text_width(row.text) for row in rows), default=0.0) + 12
+    return plot_rows(
+        {"": rows}, axis, label=RATIO, names_width=170, text_room=text_room, reference=1
+    )
 
 
 def _draw_shares(comparison: Comparison) -> Drawing:
@@ -502,7 +574,7 @@ def _draw_shares(comparison: Comparison) -> Drawing:
                 SERIES[nth],
                 intervals=intervals,
                 descriptions=[
-                    f"{comparison.ngrams[row].as_py()}, {name}: {share:.2e}"
+                    f"{comparison.ngrams[row].as_py()}, {name}: {format_probability(share)}"
                     for name, share in zip(names, shares, strict=True)
                 ],
             )
@@ -514,19 +586,26 @@ def _draw_shares(comparison: Comparison) -> Drawing:
     axis = Axis.log(
         [*values, *(max(value, min(values) / 4) for value in flat)],
         SHARE,
-        format_tick=format_exponent,
+        format_tick=format_probability,
         margin=1.1,
+        keep_outliers=False,
     )
-    width = 480.0
-    plane = plot_xy(series, Axis.categories(names), axis, label=SHARE, width=width, height=320)
+    plane = plot_xy(series, Axis.categories(names), axis, label=SHARE, width=WIDTH, height=260)
     keys = [Key(line.name, line.colour) for line in series]
-    return replace(stack([plane, legend(keys, width)], 10), label=SHARE)
+    return replace(stack([plane, legend(keys, WIDTH)], 10), label=SHARE)
 
 
 # --- Files: results of a demo, of discoveries and of plans ---
 
 MAX_DISCOVERED = 15  # n-grams of an order in a picture; chosen by eye
-ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
+WEIGHT_TITLE = (
+    "weight, as a multiple of the threshold T (log scale); only n-grams above T, the dashed line,"
+    " are published"
+)
+ORACLE = (
+    "* Its settings were chosen by looking at the private text. Nobody could publish this release."
+)
+KL_TITLE = "distance from the private text (KL divergence, log scale; smaller is better)"
 
 
 def draw_comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Drawing:
@@ -536,7 +615,7 @@ def draw_comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Drawing
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        heading = "no ε" if row["epsilon"] is None else f"ε = {row['epsilon']:g}"
+        heading = "no ε (no guarantee)" if row["epsilon"] is None else f"ε = {row['epsilon']:g}"
         kl = math.inf if row["kl"] is None else row["kl"]
         text = _format_kl(kl)
         mark = Row(
@@ -547,9 +626,10 @@ def draw_comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Drawing
     has_infinite = len(kls) < len(rows)
     axis = Axis.log(
         kls,
-        "KL(p || θ): distance to the private text (log scale; lower is better)",
+        KL_TITLE,
         margin=1.3,
         beyond="∞" if has_infinite else "",
+        keep_outliers=False,
     )
     chart = plot_rows(
         groups, axis, label="KL of each release", names_width=260, text_room=50,
@@ -557,7 +637,7 @@ def draw_comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Drawing
     )  # fmt: skip
     present = {row["guarantee"] for row in rows}
     keys = [key for key in LABEL_KEYS if key.colour in present]
-    keys.append(Key("dashed: public text alone", "NONE", "dashed"))
+    keys.append(Key("public text alone", "NONE", "dashed"))
     drawing = stack([chart, legend(keys, WIDTH)], 12)
     return add_title(drawing, "How far each release is from the private text", [subtitle, ORACLE])
 
@@ -576,9 +656,12 @@ def _format_kl(value: float) -> str:
 def draw_norms_file(bins: Sequence[NormBin], *, subtitle: str) -> Drawing:
     """Draw users by the norm of their counts, and which of them are clipped."""
     digits = max((norm_bin.users for norm_bin in bins), default=1.0) / 100  # two or three of them
-    keys = [Key("counted in full", DATA, "bar"), Key("clipped", DATA, "hollow")]
+    keys = [Key("counted in full", DATA, "bar"), Key("scaled down (clipped)", DATA, "hollow")]
     drawing = stack([draw_norms(bins, digits), legend(keys, WIDTH)])
-    note = "users (noisy) by the norm of a user's counts"
+    note = (
+        "Number of users (noisy) by the size of their counts. The size is the square root of the"
+        " sum of squared counts: who writes four n-grams once each has a size of 2."
+    )
     return add_title(drawing, "How much users write", [subtitle, note])
 
 
@@ -587,7 +670,8 @@ def draw_sources_file(
 ) -> Drawing:
     """Draw the weights of the public sources, with two standard deviations to each side."""
     drawing = draw_sources(read_source_weights({SOURCE_WEIGHTS_DETAIL: weights}))
-    return add_title(drawing, "Which public text people write like", [subtitle])
+    note = "Share of each public source in the mixture that is closest to people's text (± 95%)."
+    return add_title(drawing, "Which public text is closest to people's text", [subtitle, note])
 
 
 def draw_changed_ngrams(
@@ -604,12 +688,13 @@ def draw_changed_ngrams(
     marks += [replace(mark, colour=LOWERED) for mark in lowered]
     keys = [
         Key("public text", "NONE", "public"),
-        Key("released, lifted by private text", DATA, "dot"),
-        Key("released, lowered by private text", LOWERED, "dot"),
+        Key("release: more frequent than in public text", DATA, "dot"),
+        Key("release: less frequent", LOWERED, "dot"),
     ]
     chart = draw_probabilities("Public and released probability", marks)
     drawing = stack([chart, legend(keys, WIDTH)], 8)
-    return add_title(drawing, "What private text changed", [subtitle, "probability, log scale"])
+    title = "Where the release differs most from public text"
+    return add_title(drawing, title, [subtitle, "Probability of each n-gram, log scale."])
 
 
 def draw_discoveries(
@@ -631,7 +716,7 @@ def draw_discoveries(
     for order in sorted({order for _, order, _ in ngrams}):
         of_order = [row for row in ngrams if row[1] == order]
         shown = of_order[:MAX_DISCOVERED]
-        groups[f"order {order}: {len(shown)} of {len(of_order):,}"] = [
+        groups[f"{order_name(order)}: {len(shown)} of {len(of_order):,}"] = [
             Row(
                 ngram,
                 weight / threshold,
@@ -647,12 +732,12 @@ def draw_discoveries(
     rows = [row for group in groups.values() for row in group]
     ends = [row.interval for row in rows if row.interval]
     values = [high for _, high in ends] + [max(low, 0.5) for low, _ in ends]
-    axis = Axis.log([*values, 0.9], "noisy weight over T (log scale; dashed: T)", margin=1.05)
+    axis = Axis.log([*values, 0.9], WEIGHT_TITLE, margin=1.05, keep_outliers=False)
     ticks = tuple((tick, f"{tick:g}") for tick in (0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100))
     axis = replace(axis, ticks=tuple(tick for tick in ticks if axis.contains(tick[0])))
     chart = plot_rows(groups, axis, label="Weights of discovered n-grams", reference=1)
-    notes = [subtitle, "Lines: two standard deviations; with an arrow, it goes on."]
-    return add_title(chart, "What many people write and public text lacks", notes)
+    notes = [subtitle, "Lines are 95% intervals for the noise. An arrow means that it continues."]
+    return add_title(chart, "N-grams that many people write and public text lacks", notes)
 
 
 def draw_plan(plan: Plan) -> Drawing:
@@ -663,14 +748,19 @@ def draw_plan(plan: Plan) -> Drawing:
     epsilons = [row.epsilon for row in plan.rows]
     known_share = plot_xy(
         [Series(epsilons, [row.known_share for row in plan.rows], colour="PROVED")],
-        Axis.log(epsilons, "ε: more is less private"),
-        Axis.linear(0, 1, "within a factor of 2", format_tick=format_percent),
-        label="Share that is expected to lie within a factor of 2",
+        Axis.log(epsilons, EPSILON_TITLE),
+        Axis.linear(
+            0,
+            1,
+            "share of people's text that is accurate within a factor of 2",
+            format_tick=format_percent,
+        ),
+        label="Share that is expected to be accurate within a factor of 2",
         width=width,
         height=180,
     )
-    notes = [
-        f"{plan.assumptions.users:,.0f} made-up users",
-        "Assumptions, not people: nothing private was read",
-    ]
-    return add_title(stack([kl, known_share]), "What to expect of a release (simulated)", notes)
+    note = (
+        f"Simulated with {plan.assumptions.users:,.0f} made-up users; no private data was read and"
+        " no budget was spent."
+    )
+    return add_title(stack([kl, known_share]), "What to expect of a release", [note])

@@ -38,10 +38,18 @@ from bayesgram.releases.intervals import (
     accuracy_shares,
     probability_interval,
 )
-from bayesgram.releases.quality import QUALITY_DETAILS, summary_sentences
+from bayesgram.releases.quality import QUALITY_DETAILS, read_quality
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
-from bayesgram.reports.explanation import explain_epsilon, list_not_covered
+from bayesgram.reports.explanation import (
+    describe_accuracy,
+    describe_contents,
+    describe_cost,
+    describe_people,
+    estimate_people,
+    explain_epsilon,
+    list_not_covered,
+)
 from bayesgram.reports.pictures import NgramMark, WeightBand, weight_bands
 from bayesgram.text.ngrams import distinct_orders
 
@@ -126,6 +134,11 @@ class ChangesView:
         return f"over {len(names)} releases"
 
     @property
+    def summary(self) -> str:
+        """What changed and what was tested, in short sentences."""
+        return pictures.summarize_changes(self.comparison)
+
+    @property
     def tables(self) -> dict[str, list[tuple[Change, str, str]]]:
         """What rose and fell, the surest first: change, text, and between which releases."""
         titles = ("Rose", "Fell", "Words that rose", "Words that fell")
@@ -162,9 +175,35 @@ class NgramRow:
             return None
         return not self.interval[0] <= self.before <= self.interval[1]
 
+    @property
+    def change(self) -> str:
+        """How many times as frequent as in public text it is, as × or ÷.
+
+        >>> NgramRow("a", 0.01, 0.02, None).change, NgramRow("a", 0.02, 0.01, None).change
+        ('× 2', '÷ 2')
+        >>> NgramRow("a", 0.0, 0.01, None).change, NgramRow("a", 0.01, 0.0, None).change
+        ('from 0', 'to 0')
+        """
+        if self.before is None or self.before == self.after:
+            return "× 1" if self.before else "–"
+        if not self.before or not self.after:
+            return "to 0" if self.before else "from 0"
+        times = self.after / self.before
+        return f"× {_format_factor(times)}" if times >= 1 else f"÷ {_format_factor(1 / times)}"
+
     def mark(self, colour: str) -> NgramMark:
         """Return it as a row of a picture."""
         return NgramMark(self.ngram, self.after, self.before, self.interval, colour)
+
+
+def _format_factor(factor: float) -> str:
+    """Format a factor of at least 1 with three digits, or more before the point.
+
+    >>> _format_factor(4.9876), _format_factor(2372.1)
+    ('4.99', '2,370')
+    """
+    rounded = float(f"{factor:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 1000 else f"{rounded:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +219,17 @@ class OrderView:
     def size(self) -> int:
         """Number of n-grams of this order."""
         return int(self.among.sum())
+
+    @property
+    def ngrams_name(self) -> str:
+        """What n-grams of this order are called."""
+        return order_name(self.order)
+
+    @property
+    def known_share(self) -> AccuracyShare | None:
+        """What is expected to lie within a factor of 2; None where the release does not say."""
+        shares = [share for share in self.accuracy_shares if share.factor == KNOWN_FACTOR]
+        return shares[0] if shares else None
 
     @cached_property
     def largest_changes(self) -> tuple[list[NgramRow], list[NgramRow]] | None:
@@ -208,7 +258,7 @@ class OrderView:
         """The n-grams lifted (blue) and lowered (red) most."""
         lifted, lowered = self.largest_changes or ([], [])
         marks = [row.mark(DATA) for row in lifted] + [row.mark(LOWERED) for row in lowered]
-        label = "Public and released probability of the n-grams that moved most"
+        label = "Public and released probability of the n-grams that differ most"
         return pictures.draw_probabilities(label, marks).inline()
 
     @property
@@ -272,6 +322,34 @@ class CardView:
         return format_odds_factor(self.card.epsilon or 0.0) if is_limit else "–"
 
     @property
+    def contents(self) -> str:
+        """What it is."""
+        return describe_contents(self.card)
+
+    @property
+    def people(self) -> str:
+        """About how many people it is."""
+        return describe_people(self.card)
+
+    @property
+    def people_count(self) -> str:
+        """About how many people, for a table; a dash where it is not known."""
+        estimate = estimate_people(self.card)
+        if estimate is None or estimate.is_hidden:
+            return "–"
+        return f"about {estimate.rounded_users:,.0f}"
+
+    @property
+    def accuracy(self) -> list[str]:
+        """How good it is, in short; empty where its card does not say."""
+        return describe_accuracy(self.card)
+
+    @property
+    def cost(self) -> str:
+        """What it costs in privacy."""
+        return describe_cost(self.card)
+
+    @property
     def meaning(self) -> list[str]:
         """What ε and δ mean, in plain sentences."""
         return explain_epsilon(self.card)
@@ -314,6 +392,15 @@ class DiscoveryView(CardView):
     def card(self) -> Card:
         """The card of the discovery."""
         return self.discovery_card
+
+    @property
+    def contents(self) -> str:
+        """What it is, with the number of n-grams."""
+        ngrams = join_words([order_name(order) for order in self.by_order])
+        return (
+            f"A list of {len(self.ngrams):,} {ngrams} that many people write and that public text"
+            " lacks."
+        )
 
     @property
     def by_order(self) -> dict[int, int]:
@@ -408,11 +495,6 @@ class ReleaseView(CardView):
         ]
 
     @property
-    def summary(self) -> list[str]:
-        """What it covers and learnt, in a sentence for each order; empty where it does not say."""
-        return summary_sentences(self.card.details)
-
-    @property
     def quality(self) -> list[str]:
         """How good the release is, in sentences; empty where its mechanism does not say."""
         return self.card.quality_sentences
@@ -420,9 +502,15 @@ class ReleaseView(CardView):
     @property
     def known_mass(self) -> str:
         """Of what people write in the longest n-grams, how much should lie within a factor of 2."""
-        shares = self.orders[-1].accuracy_shares
-        masses = [share.mass_share for share in shares if share.factor == KNOWN_FACTOR]
-        return format_percent(masses[0]) if masses else "–"
+        known = self.orders[-1].known_share
+        return "–" if known is None else format_percent(known.mass_share)
+
+    @property
+    def covered_share(self) -> str:
+        """Which share of people's longest n-grams the vocabulary lists; a dash if unknown."""
+        qualities = [*read_quality(self.card.details).values()]
+        coverage = qualities[-1].coverage if qualities else None
+        return "–" if coverage is None or coverage.is_hidden else coverage.percent_text
 
     @cached_property
     def sources(self) -> dict[int, list[SourceWeight]]:
@@ -476,16 +564,16 @@ class ClippingView:
             return self._unknown_sentence
         limit = order_details(details)["clip_norm_used"]
         sentence = (
-            f"About {clipped[orders[-1]]} of the users who are seen here write more"
-            f" {order_name(orders[-1])} than one user may add (norm Λ = {limit:.3g}); their counts"
-            " are scaled down to it. The others count in full."
+            f"About {clipped[orders[-1]]} of the users write more {order_name(orders[-1])} than one"
+            f" user may contribute. Their counts are scaled down to a size (norm) of {limit:.3g};"
+            " all others count in full."
         )
         if len(orders) > 1:
             others = [_describe_order_clipping(details, order) for order in orders[:-1]]
-            sentence += f" Each order has a norm of its own: {join_words(others)}."
+            sentence += f" The limits of shorter n-grams are {join_words(others)}."
         return (
-            f"{sentence} The numbers are noisy, by about {self.noise_std:,.0f} users a bar: the"
-            " histogram is part of the release and inside its ε."
+            f"{sentence} Each bar has noise of about {self.noise_std:,.0f} users. The histogram is"
+            " part of the release, and its ε includes it."
         )
 
     @property
@@ -494,14 +582,14 @@ class ClippingView:
         orders = measured_orders(self.card.details)
         ngrams = order_name(orders[-1]) if orders else "counts"
         return (
-            f"Users by the norm of their {ngrams}, noisy. Full bars count in full, hollow ones are"
-            " clipped."
+            f"Number of users (noisy) by the size of their {ngrams}: the square root of the sum of"
+            " squared counts. Users in full bars count in full; hollow bars are scaled down."
         )
 
     @property
     def _unknown_sentence(self) -> str:
         if "norm_edges" in order_details(self.card.details):
-            return "Noise hides how much users write: there are too few of them for this ε."
+            return "Noise hides how much users write: there are too few users for this ε."
         settings = self.card.settings
         bounds = [
             f"{name} = {settings[name]:g}"
@@ -509,10 +597,10 @@ class ClippingView:
             if settings.get(name) is not None
         ]
         if not bounds:
-            return "Nobody's counts are bounded by this mechanism."
+            return "This mechanism does not limit what one user contributes."
         return (
-            "Not measured: the bound on what one user adds was given"
-            f" ({', '.join(bounds)}), so no budget was spent to look."
+            "Not measured. The limit for one user was given"
+            f" ({', '.join(bounds)}), so no budget was spent on measuring."
         )
 
     @property
@@ -540,7 +628,7 @@ def _clipped_user_percent(details: Mapping[str, Any], order: int) -> str | None:
 def _describe_order_clipping(details: Mapping[str, Any], order: int) -> str:
     limit = order_details(details, order)["clip_norm_used"]
     percent = _clipped_user_percent(details, order)
-    users = "" if percent is None else f" (about {percent} of users write more)"
+    users = "" if percent is None else f" (about {percent} of the users write more)"
     return f"{limit:.3g} for {order_name(order)}{users}"
 
 

@@ -173,6 +173,7 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
         lambda place: panels.card_details(catalogue.items[place].view)
     )
     ranking = lru_cache(maxsize=1)(lambda: panels.rank_releases(catalogue.items))
+    defaults = lru_cache(maxsize=1)(lambda: panels.default_places(catalogue.items))
     measures = lru_cache(maxsize=1)(lambda: panels.trade_measures(catalogue.items))
 
     @app.get("/api/about")
@@ -180,7 +181,13 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
         vocabulary = catalogue.vocabulary
         public = None if vocabulary is None else {"name": PUBLIC, "size": len(vocabulary)}
         releases = [panels.summarize_release(item) for item in catalogue.items]
-        return {"version": VERSION, "releases": releases, "ranking": ranking(), "public": public}
+        return {
+            "version": VERSION,
+            "releases": releases,
+            "ranking": ranking(),
+            "defaults": defaults(),
+            "public": public,
+        }
 
     @app.get("/api/trade")
     async def trade() -> list[dict[str, str]]:
@@ -234,7 +241,7 @@ def _find_item(catalogue: Catalogue, release: int) -> Item:
 
 WHY_UNSORTED = {
     Sort.DISCOVERED: "all n-grams of this release are from public text.",
-    Sort.SURE: "this release doesn't say how sure it is.",
+    Sort.SURE: "this release does not say how accurate it is.",
 }
 
 
@@ -289,9 +296,9 @@ def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
     @app.get("/api/changes")
     async def changes(first: int = 0, second: int = 1) -> Response:
         if _find_item(catalogue, first) is _find_item(catalogue, second):
-            raise UsageError("From and To are the same release; choose two that differ.")
+            raise UsageError("From and To are the same release; choose two different ones.")
         if not one_comparison.acquire(blocking=False):
-            reason = "another comparison is being made; try again in a moment."
+            reason = "Another comparison is running; try again in a moment."
             return _error(503, reason, {"retry-after": "1"})
         try:
             return JSONResponse(await run_in_threadpool(compare_cached, first, second))
@@ -309,7 +316,7 @@ def _compare(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
         return {"summary": printable(str(error)), "how_to_read": "", "notes": [], "tables": {}}
     tables = {title: [_change_row(*row) for row in rows] for title, rows in view.tables.items()}
     return {
-        "summary": view.comparison.summary,
+        "summary": view.summary,
         "how_to_read": view.comparison.how_to_read,
         "notes": view.notes,
         "tables": tables,
@@ -375,7 +382,7 @@ def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
         )
         request = PlanRequest(assumptions, Budget(query.epsilon, query.delta), query.size)
         if not one_plan.acquire(blocking=False):
-            reason = "another plan is being made; try again in a moment."
+            reason = "Another plan is running; try again in a moment."
             return _error(503, reason, {"retry-after": "5"})
         try:
             simulated = await run_in_threadpool(planner.simulate, request, query.draw)

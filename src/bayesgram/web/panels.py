@@ -1,4 +1,4 @@
-"""What the parts of the page show: privacy cards, what each ε bought, and suggested next words.
+"""What the parts of the page show: privacy cards, accuracy against ε, and suggested next words.
 
 In:  items of the catalogue: released data and public text alone.
 Out: plain values for JSON, and drawings. What is typed stays in memory for one answer: it is not
@@ -7,20 +7,25 @@ kept and not logged.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from bayesgram.arrays import Floats
 from bayesgram.charts import Drawing, format_percent, printable
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card
 from bayesgram.releases.card_sections import Grade, norm_histogram
 from bayesgram.releases.intervals import probability_interval
+from bayesgram.releases.segmented import is_all_people
+from bayesgram.reports.explanation import estimate_people, publication_checks
 from bayesgram.reports.pictures import ReleasePoint, draw_norms, draw_sources, draw_trade
 from bayesgram.reports.views import SMALLEST_PROBABILITY, ReleaseView
 from bayesgram.text.ngrams import START
 from bayesgram.text.tokenizer import Tokenizer
-from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
+from bayesgram.web.catalogue import PUBLIC, Catalogue, Item, Sort
 
 # By which releases are ranked, the best first.
 LABELS = tuple(Guarantee)
@@ -69,7 +74,141 @@ def summarize_release(item: Item) -> dict[str, Any]:
         "size": len(item.view.release.ngrams),
         "sorts": [str(sort) for sort in item.tables[max(item.tables)].sorts],
         "intervals": item.view.release.probability_std is not None,
+        "comparable": is_comparable(item),
+        "plan": plan_start(item),
     }
+
+
+def plan_start(item: Item) -> dict[str, float] | None:
+    """Return what a plan of the next release starts with: what this one says of its people.
+
+    Returns:
+        Users and n-grams of the longest order by user, both from noisy numbers, with ε, δ and the
+        number of n-grams; None where the card does not say how many users there are.
+    """
+    card = item.view.card
+    estimate = estimate_people(card)
+    order = str(max(item.tables))
+    expected = card.details.get("expected_counts", {}).get(order)
+    if estimate is None or estimate.is_hidden or expected is None or not card.epsilon:
+        return None
+    users = estimate.users * card.details.get("share", {}).get(order, 1.0)
+    return {
+        "users": _round_to(users, 2),
+        "ngrams_a_user": _round_to(expected / users, 2),
+        "epsilon": card.epsilon,
+        "delta": card.delta or 0.0,
+        "size": len(item.tables[max(item.tables)].index.ngrams),
+    }
+
+
+def _round_to(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+# --- Which releases are shown at first ---
+
+MAX_COMPARED_NGRAMS = 2_000  # of each release, the most probable, that say how much releases differ
+
+
+def default_places(items: Sequence[Item]) -> dict[str, Any]:
+    """Return the places of the releases that each part of the page shows at first.
+
+    Returns:
+        - `release`: the best one with discovered n-grams, or the best one;
+        - `differing`: the two that differ most. Most different are releases that are mostly noise,
+          so releases that are proved, protect people and say how accurate they are come first;
+        - `changed`: two whose changes can be told from noise, and that belong together.
+    """
+    ranking = rank_releases(items)
+    discovered = [place for place in ranking if items[place].view.discovered]
+    distances = _distances(items)
+    proved = [
+        place
+        for place, item in enumerate(items)
+        if item.view.card.guarantee is Guarantee.PROVED and item.view.card.grade is None
+    ]
+    accurate = [place for place in proved if items[place].view.release.probability_std is not None]
+    candidates = (accurate, proved, range(len(items)))
+    among = next((places for places in candidates if len(places) > 1), range(len(items)))
+    differing = max(combinations(among, 2), key=lambda pair: distances[pair], default=(0,))
+    return {
+        "release": (discovered or ranking)[0],
+        "differing": list(differing),
+        "changed": list(_pair_of_changes(items, distances)),
+    }
+
+
+def is_comparable(item: Item) -> bool:
+    """Return whether changes of a release can be told from noise: it keeps its measurements."""
+    return item.view.release.measurements is not None
+
+
+def _pair_of_changes(items: Sequence[Item], distances: Floats) -> tuple[int, int]:
+    """Return the two comparable releases that belong together most closely, and differ most.
+
+    Segments of one release, and releases of which one follows the other, belong together; then come
+    releases by one mechanism with one vocabulary and ε.
+    """
+    places = [place for place, item in enumerate(items) if is_comparable(item)]
+    pairs = [
+        (first, second)
+        for first, second in combinations(places, 2)
+        if items[first].view.card.measured_hash != items[second].view.card.measured_hash
+    ]
+    return min(
+        pairs,
+        key=lambda pair: (
+            _relation(items[pair[0]].view.card, items[pair[1]].view.card),
+            -distances[pair],
+        ),
+        default=(0, min(1, len(items) - 1)),
+    )
+
+
+def _relation(first: Card, second: Card) -> int:
+    """Return how closely two releases belong together; smaller is closer."""
+    segments = [card.segment for card in (first, second)]
+    if first.answers is not None and first.answers == second.answers and all(segments):
+        return int(any(is_all_people(segment) for segment in segments if segment))
+    if _follows(first, second) or _follows(second, first):
+        return 0
+    settings = [
+        (card.mechanism, card.epsilon, card.delta, card.vocabulary["fingerprint"])
+        for card in (first, second)
+    ]
+    return 2 if settings[0] == settings[1] else 3
+
+
+def _follows(card: Card, earlier: Card) -> bool:
+    links = [] if card.chain is None else card.chain["links"]
+    return any(link["measured"] == earlier.measured_hash for link in links)
+
+
+def _distances(items: Sequence[Item]) -> Floats:
+    """Return the Jensen–Shannon divergence of each two releases, over their probable n-grams."""
+    columns: dict[str, int] = {}
+    rows = []
+    for item in items:
+        table = item.tables[max(item.tables)]
+        best = table.orderings[Sort.PROBABILITY][:MAX_COMPARED_NGRAMS]
+        ngrams = item.view.release.ngrams.take(pa.array(best)).to_pylist()
+        places = [columns.setdefault(ngram, len(columns)) for ngram in ngrams]
+        rows.append((places, item.view.release.probabilities[best]))
+    probabilities = np.zeros((len(items), len(columns)))
+    for row, (places, values) in zip(probabilities, rows, strict=True):
+        row[places] = values
+    probabilities /= np.maximum(probabilities.sum(axis=1, keepdims=True), SMALLEST_PROBABILITY)
+    distances = np.zeros((len(items), len(items)))
+    for first, second in combinations(range(len(items)), 2):
+        one = probabilities[first]
+        other = probabilities[second]
+        middle = np.maximum((one + other) / 2, SMALLEST_PROBABILITY)
+        distances[first, second] = sum(
+            float(part @ np.log(np.maximum(part, SMALLEST_PROBABILITY) / middle)) / 2
+            for part in (one, other)
+        )
+    return distances
 
 
 def card_details(view: ReleaseView) -> dict[str, Any]:
@@ -81,13 +220,16 @@ def card_details(view: ReleaseView) -> dict[str, Any]:
         "grade": card.grade,
         "warnings": card.warnings,
         "claim": card.claim,
+        "contents": printable(view.contents),
+        "people": printable(view.people),
+        "accuracy": view.accuracy,
+        "cost": printable(view.cost),
         "statement": printable(card.promise_sentence),
         "protects": printable(card.protects),
-        "person": _printable_or_none(card.person_sentence),
-        "meaning": view.meaning,
+        "person": _printable_or_none(card.person_sentence) if _needs_person(card) else None,
+        "meaning": [printable(sentence) for sentence in view.meaning],
         "not_covered": list(view.not_covered),
-        "assumes": list(card.assumptions),
-        "composition": card.composition_sentence,
+        "checks": [printable(check) for check in publication_checks([card])],
         "chain": _printable_or_none(card.chain_sentence),
         "made_from": [printable(str(ingredient)) for ingredient in card.ingredients],
         "inferred": card.reinference_sentence,
@@ -103,6 +245,11 @@ def card_details(view: ReleaseView) -> dict[str, Any]:
         "has_norms": bool(norm_histogram(card.details)),
         "facts": {printable(name): printable(value) for name, value in view.facts.items()},
     }
+
+
+def _needs_person(card: Card) -> bool:
+    """Return whether ε of the release is not already that of a person."""
+    return bool(card.ledger) or not card.is_person
 
 
 def _printable_or_none(text: str | None) -> str | None:
@@ -128,7 +275,7 @@ def draw_card(view: ReleaseView, width: float) -> dict[str, Drawing]:
     return drawings
 
 
-# --- What each ε bought ---
+# --- Accuracy against ε ---
 
 LEARNT = "learnt"  # the measure of how far a release went from public text
 
@@ -160,11 +307,11 @@ def trade_measures(items: Sequence[Item]) -> list[TradeMeasure]:
         key=lambda factor: (factor != 2, factor),
     )
     measures = [
-        TradeMeasure(f"{factor:g}", f"what is expected to lie within a factor of {factor:g}")
+        TradeMeasure(f"{factor:g}", f"accuracy: share within a factor of {factor:g}")
         for factor in factors
     ]
     if any(item.view.public is not None for item in items):
-        measures.append(TradeMeasure(LEARNT, "how far it went from public text"))
+        measures.append(TradeMeasure(LEARNT, "distance from public text"))
     return sorted(measures, key=lambda measure: not _is_informative(items, measure))
 
 
@@ -210,7 +357,7 @@ def draw_trade_for(
             continue
         words = f"{value:.3g} nats from public text"
         if measure.factor is not None:
-            words = f"{format_percent(value)} of what people write"
+            words = f"{format_percent(value)} of people's listed text"
         points.append(
             ReleasePoint(
                 view.shown_name,

@@ -14,8 +14,14 @@ export function keep(name, values) {
   history.replaceState(null, "", `#${name}${query ? `?${query}` : ""}`);
 }
 
-// Where the release of this name is, or the best one.
-export function placeOf(name, { releases, ranking }) {
-  const at = releases.findIndex((release) => release.name === name);
-  return at < 0 ? ranking[0] : at;
+let open = ""; // the name of the release that somebody looked at last
+
+export const openRelease = (name) => { open = name; };
+
+// Where the release of this name is; else the one that is open, or that the server suggests to begin with.
+export function placeOf(name, { releases, defaults }) {
+  const find = (wanted) => releases.findIndex((release) => release.name === wanted);
+  const at = find(name), opened = find(open);
+  if (at >= 0) return at;
+  return opened < 0 ? defaults.release : opened;
 }

@@ -1,33 +1,33 @@
 // Look through the n-grams of a release, a page at a time; the server sorts and searches.
 
-import { keep, placeOf } from "./address.js";
-import { ask, digits, el, find, fine, inList, later, number, options, probability, svg, trouble,
+import { keep, openRelease, placeOf } from "./address.js";
+import { ask, claimed, digits, el, find, fine, inList, later, number, options, probability, svg, trouble,
   whenBack } from "./dom.js";
 
 const SIZE = 25;
 const LAST_PAGE = 10_000_000; // that the server looks for
 const SORTS = {
-  moved: "what moved most",
-  lifted: "lifted most by private text",
-  lowered: "lowered most by private text",
-  probability: "probability",
+  moved: "largest difference from public text",
+  lifted: "more frequent than in public text",
+  lowered: "less frequent than in public text",
+  probability: "probability in the release",
   public: "probability in public text",
-  sure: "how sure it is",
+  sure: "narrowest interval",
   alphabet: "alphabet",
-  discovered: "discovered only, by probability",
+  discovered: "discovered n-grams only",
 };
 // What a click on a heading sorts by, which way that goes, and what a second click makes of it.
 const HEADINGS = {
   "n-gram": { sort: "alphabet", way: "ascending" },
-  public: { sort: "public", way: "descending" },
-  released: { sort: "probability", way: "descending" },
+  "public text": { sort: "public", way: "descending" },
+  release: { sort: "probability", way: "descending" },
   change: { sort: "lifted", way: "descending", other: "lowered" },
-  interval: { sort: "sure", way: "ascending" },
+  "95% interval": { sort: "sure", way: "ascending" },
 };
 const KINDS = ["csv", "json", "parquet"];
 const OPPOSITE = { ascending: "descending", descending: "ascending" };
 
-let told = { releases: [], ranking: [] };
+let told = { releases: [], defaults: {} };
 let page = 1;
 let reverse = false;
 let asked = 0;
@@ -37,7 +37,7 @@ export function begin(about, values) {
   told = about;
   options(find("browse-release"), about.releases.map((release, at) => [at, inList(release)]));
   find("browse-form").addEventListener("submit", (event) => event.preventDefault());
-  find("browse-release").addEventListener("change", () => { fit(); first(); });
+  find("browse-release").addEventListener("change", () => { openRelease(release().name); fit(); first(); });
   find("browse-order").addEventListener("change", first);
   find("browse-sort").addEventListener("change", () => { reverse = false; first(); });
   find("browse-text").addEventListener("input", later(150, first));
@@ -54,6 +54,7 @@ export function restore(values) {
   choose("browse-sort", values.get("sort"));
   reverse = values.has("reverse");
   find("browse-text").value = values.get("text") ?? "";
+  openRelease(release().name);
   turn(Math.min(LAST_PAGE, Math.max(1, Math.floor(Number(values.get("page"))) || 1)));
 }
 
@@ -69,6 +70,7 @@ export const remember = () => keep("browse", { release: release().name, order: f
 const release = () => told.releases[Number(find("browse-release").value)];
 
 function fit() {
+  find("browse-claim").replaceChildren(...claimed(release()));
   const orders = [...release().orders].reverse();
   options(find("browse-order"), orders.map((order) => [order, words(order)]));
   find("order-field").hidden = release().orders.length === 1;
@@ -141,17 +143,17 @@ function nothing() {
 }
 
 function legend(known, discovered) {
-  const parts = [`${known.public ? "○ public text, " : ""}● the release, on a logarithmic scale.`];
-  if (known.sure) parts.push("Line: where it lies with about 95%, given noise and clipping. An arrow: it goes on, or is 0.");
-  if (known.public && known.sure) parts.push("Clear (bold): public text's number lies outside.");
-  if (!known.public) parts.push("Start with its --vocab to compare with public text.");
-  if (discovered) parts.push("Discovered: public text lacks it; its ○ is what public text makes likely.");
+  const parts = [`${known.public ? "○ is public text. " : ""}● is the release. The scale is logarithmic.`];
+  if (known.sure) parts.push("The line is the 95% interval for noise and clipping. An arrow means that a value or an interval continues, or is 0.");
+  if (known.public && known.sure) parts.push("A change is bold where public text lies outside the interval; otherwise, noise may explain it.");
+  if (!known.public) parts.push("To compare with public text, start this page with --vocab.");
+  if (discovered) parts.push("Discovered n-grams are not in public text; their ○ is estimated from their words.");
   return parts.join(" ");
 }
 
 function heading(known, any) {
-  const names = [["n-gram", ""], known.public && ["public", "less"], ["released", ""], known.public && ["change", ""],
-    known.sure && ["interval", "less"], known.public && known.sure && ["clear", "less"]];
+  const names = [["n-gram", ""], known.public && ["public text", "less"], ["release", ""],
+    known.public && ["change", ""], known.sure && ["95% interval", "less"]];
   if (!any) return el("tr");
   return el("tr", {}, names.filter(Boolean).map(([name, kind]) => head(name, kind)),
     el("th", { scope: "col", class: "drawn" }, el("span", { class: "unseen" }, "drawing")));
@@ -182,7 +184,6 @@ function line(row, known, axis) {
     el("td", {}, probability(row.after)),
     known.public ? el("td", { class: row.clear ? "clear" : "" }, factor(row)) : null,
     known.sure ? el("td", { class: "less" }, sure) : null,
-    known.public && known.sure ? el("td", { class: "less" }, row.clear ? "yes" : "no") : null,
     el("td", { class: "drawn" }, drawing(row, axis)));
 }
 
@@ -190,40 +191,58 @@ function factor({ before, after }) {
   if (before === null || before === after) return before ? "× 1" : "–";
   if (!before || !after) return before ? "to 0" : "from 0";
   const times = after / before;
-  return times >= 1 ? `× ${digits(times)}` : `÷ ${digits(1 / times)}`;
+  return times >= 1 ? `× ${number(Number(digits(times)))}` : `÷ ${number(Number(digits(1 / times)))}`;
 }
 
-// One logarithmic axis for all rows of a page, in parts of a hundred.
+// One logarithmic axis for all rows of a page, in parts of a hundred. Values that are far from all others do not
+// stretch it: they are arrows at its end.
 function scale(rows) {
   const known = rows.filter((row) => row.interval);
   const ends = known.flatMap(({ interval, after }) => [Math.max(interval[0], after / 20), interval[1]]);
   const values = [...rows.flatMap((row) => [row.after, row.before]), ...ends].filter((value) => value > 0);
   if (!values.length) return { at: () => 0, has: () => true };
-  const low = Math.log(Math.min(...values)), high = Math.log(Math.max(...values));
+  const [low, high] = inner(values.map(Math.log).sort((a, b) => a - b));
   const inside = (value) => Math.min(high, Math.max(low, Math.log(Math.max(value, 1e-300))));
   return { at: (value) => 4 + (92 * (inside(value) - low)) / (high - low || 1),
-    has: (value) => Math.log(Math.max(value, 1e-300)) >= low - 1e-9 };
+    has: (value) => { const at = Math.log(Math.max(value, 1e-300)); return at >= low - 1e-9 && at <= high + 1e-9; } };
+}
+
+// The ends of sorted logarithms without outliers, by the rule of bayesgram.charts.without_outliers.
+function inner(logs) {
+  const last = logs.length - outliers(logs);
+  const first = outliers(logs.slice(0, last).map((value) => -value).reverse(), logs.length);
+  return [logs[first], logs[last - 1]];
+}
+
+// How many of the largest are far from all others: at most one in ten.
+function outliers(logs, all = logs.length) {
+  for (let count = Math.ceil(all / 10); count > 0; count -= 1) {
+    const inside = logs.slice(0, -count), end = inside.at(-1);
+    if (inside.length > 2 && logs.at(-count) - end > Math.max(0.5 * (end - inside[0]), Math.log(8))) return count;
+  }
+  return 0;
 }
 
 function drawing(row, axis) {
   const x = (value) => `${axis.at(value)}%`;
+  // An arrow: a value or an interval continues beyond the scale, on which 0 has no place.
+  const beyond = (value) => svg("svg", { class: "beyond", x: x(value) },
+    svg("path", { class: "whisker", d: axis.at(value) < 50 ? "M5 5 L0 10 L5 15" : "M-5 5 L0 10 L-5 15" }));
   const stroke = (kind, x1, y1, x2, y2) => svg("line", { class: kind, x1, y1, x2, y2 });
   const parts = [stroke("grid", "4%", 10, "96%", 10)];
   if (row.before !== null) parts.push(stroke("link", x(row.before), 10, x(row.after), 10));
   if (row.interval) {
     const [low, high] = row.interval;
-    parts.push(stroke("whisker", x(low), 10, x(high), 10), stroke("whisker", x(high), 6, x(high), 14));
-    parts.push(axis.has(low) ? stroke("whisker", x(low), 6, x(low), 14)
-      : beyond(x(low)));
+    parts.push(stroke("whisker", x(low), 10, x(high), 10));
+    for (const end of [low, high]) parts.push(axis.has(end) ? stroke("whisker", x(end), 6, x(end), 14) : beyond(end));
   }
-  const dot = (kind, value, r) => (value > 0 ? svg("circle", { class: kind, cx: x(value), cy: 10, r }) : beyond(x(0)));
+  const dot = (kind, value, r) => (axis.has(value) ? svg("circle", { class: kind, cx: x(value), cy: 10, r })
+    : beyond(value));
   if (row.before !== null) parts.push(dot("public", row.before, 3.6));
   parts.push(dot(`dot ${release().guarantee}`, row.after, 4));
   return svg("svg", { height: 20, "aria-hidden": "true" }, parts);
 }
 
-// An arrow: a number that is 0 has no place on this scale, and an interval goes on.
-const beyond = (x) => svg("svg", { class: "beyond", x }, svg("path", { class: "whisker", d: "M5 5 L0 10 L5 15" }));
 
 // The rows of this page for the clipboard, all of them as files.
 function offer(total) {
@@ -242,8 +261,8 @@ async function copy() {
     ...rows.map((row) => [row.ngram, ...(known.public ? [row.before ?? ""] : []), row.after,
       ...(known.sure ? ends(row) : [])])];
   const done = await copied(lines.map((cells) => cells.join("\t")).join("\n"));
-  find("taken").textContent = done ? `Copied ${rows.length === 1 ? "1 row" : `${rows.length} rows`}, to be pasted as a table.`
-    : "The browser doesn't let this page copy; download them.";
+  find("taken").textContent = done ? `Copied ${rows.length === 1 ? "1 row" : `${rows.length} rows`}. You can paste them as a table.`
+    : "The browser does not allow this page to copy. Download the rows instead.";
 }
 
 // Without TLS, beyond this machine, browsers have the old way alone.

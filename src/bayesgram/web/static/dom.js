@@ -25,11 +25,12 @@ export const badge = (guarantee) => el("span", { class: `badge ${guarantee}` }, 
 export const label = (item) => el("span", { class: "label" }, badge(item.guarantee),
   item.grade ? [" ", el("span", { class: "grade" }, item.grade)] : null);
 
-// A release among others, as short as it can be.
-export function inList({ name, epsilon, unit, guarantee }) {
-  if (epsilon === null) return `${name} (${guarantee})`;
-  return `${name} · ε = ${digits(epsilon)}${unit ? ` for ${unit}` : ""} (${guarantee})`;
-}
+// A release in a list, as short as it can be, so that nothing is cut off: its claim stands beside the list.
+export const inList = ({ name, guarantee, grade }) =>
+  (guarantee === "PROVED" && !grade ? name : `${name} (${[guarantee, grade].filter(Boolean).join(", ")})`);
+
+// What a release claims, below the list that it was chosen from.
+export const claimed = (release) => [label(release), ` ${release.claim.replace(/ \([A-Z]+(, [a-z]+)?\)$/, "")}`];
 
 export function options(select, pairs) {
   const before = select.value;
@@ -44,10 +45,10 @@ export async function ask(path, body = undefined, signal = undefined) {
     const answer = await fetch(path, { ...sent, signal, credentials: "same-origin" });
     const told = await answer.json().catch((error) => {
       if (error.name === "AbortError") throw error; // stopped while the answer came
-      return { error: "the answer can't be read." };
+      return { error: "The answer of the server can't be read." };
     });
     if (answer.ok && !told.error) return told;
-    if (![429, 503].includes(answer.status) || turn >= 3) throw new Error(told.error ?? "the request failed.");
+    if (![429, 503].includes(answer.status) || turn >= 3) throw new Error(told.error ?? "The request failed.");
     await pause(1000 * Number(answer.headers.get("retry-after") ?? 1));
   }
 }
@@ -73,7 +74,7 @@ export async function whenBack(error, work) {
 export function trouble(error, part = "") {
   if (error.name === "AbortError") return;
   const place = alertOf(part);
-  place.textContent = isLost(error) ? "The server doesn't answer. Is `bayesgram serve` still running?" : error.message;
+  place.textContent = isLost(error) ? "The server does not answer. Is `bayesgram serve` still running?" : error.message;
   place.hidden = false;
 }
 
@@ -89,11 +90,33 @@ export const later = (wait, work) => {
 export const number = (value) => value.toLocaleString("en");
 export const digits = (value, count = 3) => String(Number(value.toPrecision(count)));
 
-// As the report writes probabilities: 1.23e-04.
+// In percent, with three digits and without an exponent, as the report writes probabilities: 0.0123%.
 export function probability(value) {
-  if (!value) return "0";
-  const [head, power] = value.toExponential(2).split("e");
-  return `${head}e${power[0]}${power.slice(1).padStart(2, "0")}`;
+  if (!value) return "0%";
+  if (value < 1e-8) return "<0.000001%";
+  const decimals = Math.max(0, 2 - Math.floor(Math.log10(100 * value)));
+  const text = (100 * value).toFixed(Math.min(decimals, 20));
+  return `${text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text}%`;
+}
+
+// A false discovery rate; the digits of a tiny one mean nothing.
+export const rate = (value) => (value < 1e-4 ? "<0.0001" : digits(value, 2));
+
+// A table without the columns that say the same in every row; those become a sentence above it. Columns are
+// [name, cells, class]; a cell is text, or {text, node}.
+export function tableOf(caption, columns) {
+  const text = (cell) => cell.text ?? cell;
+  const rows = columns[0][1].length;
+  const same = columns.filter(([, cells], at) => at && rows > 1 && new Set(cells.map(text)).size === 1);
+  const shown = columns.filter((column) => !same.includes(column));
+  const kind = ([, , given]) => given ?? "";
+  const told = same.filter(([, [cell]]) => text(cell) !== "–").map(([name, [cell]]) => `${name} ${text(cell)}`);
+  const note = told.length ? [el("p", { class: "dim" }, `The same in every row: ${told.join(", ")}.`)] : [];
+  const line = (at) => el("tr", {}, shown.map((column) =>
+    el("td", { class: kind(column) }, column[1][at].node ?? text(column[1][at]))));
+  return [...note, el("table", {}, caption ? el("caption", {}, caption) : null,
+    el("thead", {}, el("tr", {}, shown.map((column) => el("th", { scope: "col", class: kind(column) }, column[0])))),
+    el("tbody", {}, Array.from({ length: rows }, (_, at) => line(at))))];
 }
 
 export function percent(share) {

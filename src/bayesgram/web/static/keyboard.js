@@ -5,7 +5,7 @@ import { ask, el, find, fine, label, later, options, percent, svg, trouble, when
 
 const HOW_MANY = 5;
 const SENT = 1000; // characters: more can't matter to a model of n-grams, and hardly to the words of the text
-const SIDE_BY_SIDE = 4; // releases at first, the best ones, where there are more
+const FEW = 3; // so many releases are all shown at first; of more, the two that differ most
 
 const NOTHING = { before: null, typed: "", columns: [] };
 let asked = 0;
@@ -13,6 +13,7 @@ let last = NOTHING;
 let publicText = [];
 let releases = [];
 let ranking = [];
+let differing = []; // places of the two releases that differ most
 let compared = []; // places of releases
 let marked = ""; // the name of the column whose words the keys put in
 let columns = [];
@@ -20,6 +21,7 @@ let columns = [];
 export function begin(about, values) {
   publicText = about.public ? [{ name: about.public.name, guarantee: null }] : [];
   ({ releases, ranking } = about);
+  differing = about.defaults.differing;
   find("chooser").hidden = releases.length < 2;
   find("fresh-legend").hidden = !about.public;
   const text = find("text");
@@ -29,22 +31,22 @@ export function begin(about, values) {
   find("cache").addEventListener("change", suggest);
   find("marked").addEventListener("change", () => mark(find("marked").value));
   find("all").addEventListener("click", () => compare(releases.map((_, at) => at)));
-  find("best").addEventListener("click", () => compare(best()));
+  find("best").addEventListener("click", () => compare(usual()));
   restore(values);
 }
 
-const best = () => ranking.slice(0, releases.length > SIDE_BY_SIDE ? SIDE_BY_SIDE : undefined).sort((a, b) => a - b);
+const usual = () => (releases.length > FEW ? differing : releases.map((_, at) => at));
 
 export function restore(values) {
   const wanted = new Set(values.getAll("show"));
   const found = releases.flatMap((release, at) => (wanted.has(release.name) ? [at] : []));
   marked = values.get("marked") ?? "";
-  compare(found.length ? found : best());
+  compare(found.length ? found : usual());
 }
 
 export function remember() {
-  const usual = compared.join() === best().join();
-  keep("keyboard", { show: usual ? [] : compared.map((at) => releases[at].name), marked });
+  const isUsual = compared.join() === usual().join();
+  keep("keyboard", { show: isUsual ? [] : compared.map((at) => releases[at].name), marked });
 }
 
 // Which releases have a column; the best of them is marked, unless somebody marked another one.
@@ -54,7 +56,7 @@ function compare(places) {
   columns = sources.map(column);
   find("columns").replaceChildren(...columns.map((each) => each.box));
   options(find("marked"), sources.map((source) => [source.name, source.name]));
-  find("chosen").textContent = `${compared.length} of ${releases.length} releases side by side`;
+  find("chosen").textContent = `Choose releases (${compared.length} of ${releases.length} shown)`;
   find("choices").replaceChildren(...releases.map(choice));
   find("whisker-legend").hidden = !compared.some((at) => releases[at].intervals);
   const labels = new Set(sources.map((source) => source.guarantee ?? "public"));
@@ -77,17 +79,19 @@ function choice(release, at) {
 
 // What is claimed, broken only where that reads well.
 function claim(source) {
-  if (!source.guarantee) return ["without private text"];
+  if (!source.guarantee) return ["no private data"];
   const [epsilon, delta] = source.claim.replace(/ \([A-Z]+(, [a-z]+)?\)$/, "").split(/(?<=,) /);
+  const [number, unit] = (delta ?? "").split(/ (?=for )/);
   const whole = (text) => el("span", { class: "label" }, text);
-  return [whole(source.mechanism), " · ", whole(epsilon), ...(delta ? [" ", whole(delta)] : [])];
+  return [whole(source.mechanism), " · ", whole(epsilon), ...(number ? [" ", whole(number)] : []),
+    ...(unit ? [` ${unit}`] : [])];
 }
 
 function column(source) {
   const list = el("ol", { "aria-label": `Suggestions of ${source.name}` });
   // By keyboard, the choice of a column is the one beside the text: these would be many stops away.
   const radio = el("input", { type: "radio", name: "chosen", tabindex: -1, onchange: () => mark(source.name) });
-  const worth = source.guarantee ? label(source) : el("span", { class: "badge public" }, "prior");
+  const worth = source.guarantee ? label(source) : el("span", { class: "badge public" }, "public");
   const box = el("article", { class: `column ${source.guarantee ?? "public"}` },
     el("h3", {}, el("label", {}, radio, " ", el("bdi", {}, source.name))),
     el("div", { class: "worth" }, worth, el("p", { class: "claim" }, claim(source))), list);
@@ -141,10 +145,10 @@ function draw() {
   tell();
 }
 
-const nothing = () => el("li", { class: "none" }, "no word begins like that");
+const nothing = () => el("li", { class: "none" }, "no known word begins like this");
 
 function button(word, key, most, fresh) {
-  const sure = word.low === null ? "" : `, between ${percent(word.low)} and ${percent(word.high)}`;
+  const sure = word.low === null ? "" : `, 95% interval ${percent(word.low)} to ${percent(word.high)}`;
   const values = `${percent(word.probability)}${sure}`;
   const told = { title: values, "aria-label": `${word.word}, ${values}`, onclick: () => put(word) };
   return el("button", { type: "button", class: fresh ? "word fresh" : "word", ...told },
@@ -187,10 +191,13 @@ function put(word) {
   suggest();
 }
 
+// Alt and a digit put in a suggestion; digits alone are typed. AltGr is Ctrl and Alt, and types characters. The code
+// names the key itself, because Alt changes what it types on some systems.
 async function pressed(event) {
-  const key = Number(event.key), plain = !event.ctrlKey && !event.altKey && !event.metaKey && !event.isComposing;
+  const alt = event.altKey && !event.ctrlKey && !event.metaKey && !event.isComposing;
+  const key = Number(/^Digit(\d)$/.exec(event.code)?.[1]);
   const wanted = () => last.columns[columns.indexOf(chosen())]?.words[key - 1];
-  if (!plain || !find("keys").checked || !(key >= 1 && key <= HOW_MANY) || !wanted()) return;
+  if (!alt || !(key >= 1 && key <= HOW_MANY) || !wanted()) return;
   event.preventDefault();
   // Somebody types faster than the answers come; and a later question makes an answer void.
   while (last !== NOTHING && last.before !== before()) await suggest();

@@ -26,7 +26,7 @@ function show(about, moved) {
     begun.add(name);
     PARTS[name].begin(about, said());
   } else if ([...said()].length) PARTS[name].restore?.(said());
-  else PARTS[name].remember?.();
+  else (PARTS[name].revisit ?? PARTS[name].remember)?.();
   if (moved) { window.scrollTo(0, 0); find("main").focus({ preventScroll: true }); }
 }
 

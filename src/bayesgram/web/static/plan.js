@@ -1,8 +1,9 @@
 // Plan a release: simulations come in one by one, and the picture grows.
 
-import { keep } from "./address.js";
+import { keep, placeOf } from "./address.js";
 import { clearPicture, readAloud, showPicture } from "./charts.js";
-import { AGAIN, ask, digits, el, find, fine, isLost, number, pause, share, trouble, whenBack } from "./dom.js";
+import { AGAIN, ask, digits, el, find, fine, inList, isLost, number, options, pause, share, trouble,
+  whenBack } from "./dom.js";
 import { typedNumber } from "./numbers.js";
 
 const AROUND = [0.1, 0.3, 1, 3]; // ε drawn beside the one that is asked for
@@ -17,15 +18,26 @@ const FIELDS = {
   unevenness: { id: "unevenness", name: "Users write" },
   difference: { id: "difference", name: "Private text is" },
 };
+const OWN = "own"; // of the list of releases to start from: the numbers of whoever plans
 let stop = new AbortController();
+let told = { releases: [], defaults: {} };
+let largest = Infinity; // number of n-grams that a plan can have
 let learnt = Promise.resolve(); // when it is known for how many n-grams a plan can be
 
 const field = (name) => find(`plan-${FIELDS[name].id}`);
 
-export function begin(_about, values) {
+export function begin(about, values) {
+  told = about;
+  const pairs = about.releases.flatMap((release, at) => (release.plan ? [[at, inList(release)]] : []));
+  options(find("plan-start"), [...pairs, [OWN, "your own numbers"]]);
+  find("plan-start-field").hidden = !pairs.length;
+  find("plan-start").addEventListener("change", fill);
   restore(values);
   find("plan-form").addEventListener("submit", (event) => { event.preventDefault(); simulate(); });
-  find("plan-form").addEventListener("change", remember);
+  find("plan-form").addEventListener("change", (event) => {
+    if (event.target !== find("plan-start")) find("plan-start").value = OWN;
+    remember();
+  });
   find("plan-form").addEventListener("input", (event) => event.target.removeAttribute("aria-invalid"));
   find("plan-stop").addEventListener("click", () => stop.abort());
   readAloud(find("plan-chart"), find("plan-readout"));
@@ -38,11 +50,12 @@ async function learn(sized) {
     const bounds = await ask("api/plan");
     if (!bounds.possible) {
       find("plan-form").hidden = true;
-      find("plan-about").textContent = "Planning needs public text: start with --vocab vocab.parquet.";
+      find("plan-about").textContent = "Planning needs public text: start this page with --vocab vocab.parquet.";
       return;
     }
+    largest = bounds.largest;
     const size = find("plan-size");
-    if (!sized && size.value === size.defaultValue) size.value = number(Math.min(10000, bounds.largest));
+    if (!sized) size.value = number(Math.min(Number(size.value.replaceAll(",", "")) || largest, largest));
     fine("plan");
   } catch (error) {
     trouble(error, "plan");
@@ -50,7 +63,16 @@ async function learn(sized) {
   }
 }
 
+// Nothing in the address: the plan starts from the release that is open, and from what it says of its people.
 export function restore(values) {
+  if (![...values.keys()].some((name) => name in FIELDS)) {
+    const open = placeOf(values.get("start"), told);
+    find("plan-start").value = told.releases[open]?.plan ? open : OWN;
+    fill();
+    return;
+  }
+  const start = told.releases.findIndex((release) => release.plan && release.name === values.get("start"));
+  find("plan-start").value = start < 0 ? OWN : start;
   for (const [name, value] of values) {
     if (!(name in FIELDS)) continue;
     const before = field(name).value;
@@ -59,9 +81,32 @@ export function restore(values) {
   }
 }
 
+const started = () => told.releases[Number(find("plan-start").value)];
+
+// Somebody comes back, and may have opened another release meanwhile.
+export function revisit() {
+  const open = placeOf("", told);
+  if (started() && told.releases[open].plan && started() !== told.releases[open]) {
+    find("plan-start").value = open;
+    stop.abort();
+    clear();
+    fill();
+  }
+  remember();
+}
+
+function fill() {
+  const start = started()?.plan;
+  if (!start) return;
+  const shown = { users: number(start.users), ngrams_a_user: digits(start.ngrams_a_user), epsilon: digits(start.epsilon),
+    delta: start.delta ? start.delta.toExponential() : "0", size: number(Math.min(start.size, largest)) };
+  for (const [name, value] of Object.entries(shown)) field(name).value = value;
+}
+
 export function remember() {
   if (find("plan-form").hidden) return; // without public text
-  keep("plan", Object.fromEntries(Object.keys(FIELDS).map((name) => [name, field(name).value])));
+  const values = Object.fromEntries(Object.keys(FIELDS).map((name) => [name, field(name).value]));
+  keep("plan", { start: started()?.name, ...values });
 }
 
 const wish = () => Object.fromEntries(Object.keys(FIELDS).map((name) => [name, typed(name)]));
@@ -147,16 +192,16 @@ const range = (draws, name) => {
 
 function sentence(asked, draws) {
   const kl = range(draws, "kl"), alone = range(draws, "public_kl");
-  const band = `${digits(kl.low, 2)} to ${digits(kl.high, 2)} in ${draws.length} simulated releases`;
+  const band = draws.length === 1 ? "1 simulated release" : `${draws.length} simulated releases: ${digits(kl.low, 2)} to ${digits(kl.high, 2)}`;
   const won = alone.mean > 0 ? Math.max(0, 1 - kl.mean / alone.mean) : 0;
   return [
-    `For ${number(asked.users)} users who write ${digits(asked.ngrams_a_user)} n-grams on average, and ε =`,
-    `${digits(asked.epsilon)}, expect a KL of about ${digits(kl.mean, 2)}`,
-    `(${draws.length === 1 ? "1 simulated release" : band}); public text alone has ${digits(alone.mean, 2)}.`,
-    `The release would close ${share(won)} of that gap, and ${share(range(draws, "known").mean)} of what people write`,
-    "would be expected to lie within a factor of 2 of it.",
-    `About ${share(draws.at(-1).clipped)} of the users write more than would count in full.`,
-    draws.at(-1).model === "public" ? "Noise hides what these people write: the answer would be public text." : "",
+    `With ${number(asked.users)} users who write ${digits(asked.ngrams_a_user)} n-grams on average, and ε = ${digits(asked.epsilon)}:`,
+    `the release removes about ${share(won)} of the error of public text.`,
+    `About ${share(range(draws, "known").mean)} of what people write is accurate within a factor of 2.`,
+    `About ${share(draws.at(-1).clipped)} of the users write more than is counted in full.`,
+    `The distance from people's text (KL) is about ${digits(kl.mean, 2)}, compared with ${digits(alone.mean, 2)} for public text alone`,
+    `(${band}).`,
+    draws.at(-1).model === "public" ? "Noise hides what these people write: the release would equal public text." : "",
   ].join(" ");
 }
 

@@ -1,30 +1,35 @@
-// The privacy card in plain words, and what each ε bought.
+// What ε means for a release, its card in plain words, and the accuracy of all releases against ε.
 
-import { keep, placeOf } from "./address.js";
-import { ask, el, find, fine, inList, label, number, options, probability, trouble,
+import { keep, openRelease, placeOf } from "./address.js";
+import { ask, el, find, fine, inList, label, number, options, probability, tableOf, trouble,
   whenBack } from "./dom.js";
 import { readAloud, showPicture, clearPicture } from "./charts.js";
 
-const CAPTION = "Green is PROVED, orange EMPIRICAL, grey no guarantee: only of the green ones is ε a limit. "
-  + "Point at a release, or move to it with the tab key, to read it below.";
-const NOTHING = "Nothing to draw: these releases don't say how sure they are. Start with --vocab to see how far they "
-  + "went from public text.";
-const NO_LEDGER = "none was charged: nothing keeps the sum of releases about these people";
-const NO_COMMAND = "not noted: made from Python, or by an earlier version";
-const WEIGHTS = "Weights with which the public sources, mixed, fit the noisy counts best. They are learnt after the "
-  + "noise: inside the ε of the release. Whiskers and ± are two standard deviations. Hollow bars may be noise.";
-const DISCOVERED = "Many people write these n-grams, and public text lacks them. They were found in people's own text, at "
-  + "an ε of its own, which adds up with this release's.";
+const CAPTION = "Green: PROVED. Orange: EMPIRICAL. Grey: no guarantee. Only where it is PROVED, ε is a limit. "
+  + "Point at a release, or move to it with the Tab key, to read its numbers below the picture.";
+const NOTHING = "Nothing to draw: these releases do not say how accurate they are. Start this page with --vocab to see how "
+  + "far they are from public text.";
+const NO_LEDGER = "none was charged, so nothing keeps the sum of releases about these people";
+const NO_COMMAND = "not recorded: the release was made from Python, or by an earlier version";
+const WEIGHTS = "The mixture of public sources with these weights fits the noisy counts best. Learning them costs no extra "
+  + "privacy. Lines and ± are 95% intervals. Hollow bars may be noise.";
+const DISCOVERED = "Many people write these n-grams, and public text lacks them. They were discovered in people's own text. "
+  + "The discovery has an ε of its own, which is added to that of this release.";
+const DISCOVERED_ROWS = 12; // Browse has all of them
 let measures = []; // what can be drawn against ε
 let releases = [];
-let ranking = [];
+let defaults = {};
 let asked = 0;
 let measure = ""; // of an address, until it is known what there is to measure
 
 export async function begin(about, values) {
-  ({ releases, ranking } = about);
+  ({ releases, defaults } = about);
   options(find("card-release"), releases.map((release, at) => [at, inList(release)]));
-  find("card-release").addEventListener("change", () => { remember(); card(); });
+  find("card-release").addEventListener("change", () => {
+    openRelease(releases[Number(find("card-release").value)].name);
+    remember();
+    card();
+  });
   find("trade-measure").addEventListener("change", () => { remember(); trade(); });
   for (const form of find("privacy").querySelectorAll("form"))
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -50,7 +55,8 @@ async function learn() {
 }
 
 export function restore(values) {
-  find("card-release").value = placeOf(values.get("release"), { releases, ranking });
+  find("card-release").value = placeOf(values.get("release"), { releases, defaults });
+  openRelease(releases[Number(find("card-release").value)].name);
   measure = values.get("measure") ?? "";
   if (measures.length) { choose(measure); trade(); }
   remember();
@@ -77,7 +83,8 @@ function trade() {
       const { picture, silent } = await ask(`api/trade/picture?${wanted}`);
       find("trade-caption").textContent = picture ? CAPTION : NOTHING;
       find("trade-silent").textContent = picture && silent.length
-        ? `Not drawn: ${silent.join(", ")}: no ε, or no word on how sure the numbers are.` : "";
+        ? `${silent.length === 1 ? "1 release is" : `${silent.length} releases are`} not drawn, because they have no ε or no `
+          + `estimate of their accuracy: ${silent.join(", ")}.` : "";
       return picture;
     } catch (error) {
       trouble(error, "privacy");
@@ -88,14 +95,18 @@ function trade() {
 }
 
 function glance() {
-  const heads = ["release", "mechanism", "label", "ε", "δ", "odds change by at most (δ left aside)", "n-grams"];
   const shownNumber = (value) => (value === null ? "–" : value && value < 1e-3 ? value.toExponential() : String(value));
-  const kind = (at) => (heads[at] === "mechanism" ? "less" : ""); // the card has it
-  find("trade-table").replaceChildren(el("table", {}, el("caption", {}, "At a glance"),
-    el("thead", {}, el("tr", {}, heads.map((name, at) => el("th", { scope: "col", class: kind(at) }, name)))),
-    el("tbody", {}, releases.map((item) => el("tr", {}, [el("bdi", {}, item.name), item.mechanism,
-      label(item), shownNumber(item.epsilon), shownNumber(item.delta), item.factor === "–" ? "–" : `× ${item.factor}`,
-      number(item.size)].map((cell, at) => el("td", { class: kind(at) }, cell)))))));
+  const cells = (value) => releases.map(value);
+  find("trade-table").hidden = releases.length < 2;
+  find("trade-table").replaceChildren(...tableOf("", [
+    ["release", cells(({ name }) => ({ text: name, node: el("bdi", {}, name) }))],
+    ["mechanism", cells((item) => item.mechanism), "less"], // the card has it
+    ["guarantee", cells((item) => ({ text: `${item.guarantee} ${item.grade ?? ""}`.trim(), node: label(item) }))],
+    ["ε", cells((item) => shownNumber(item.epsilon))],
+    ["δ", cells((item) => shownNumber(item.delta)), "less"],
+    ["odds change at most", cells((item) => (item.factor === "–" ? "–" : `× ${item.factor}`)), "less"],
+    ["n-grams", cells((item) => number(item.size)), "less"],
+  ]));
 }
 
 async function card() {
@@ -116,14 +127,15 @@ async function card() {
 function described(told) {
   const list = (lines) => el("ul", {}, lines.map((line) => el("li", {}, line)));
   const pairs = [
-    told.quality.length ? ["How good it is", told.quality.map((line) => el("p", {}, line))] : null,
+    ["What it is", told.contents],
+    ["How many people", told.people],
+    told.accuracy.length ? ["How good it is", told.accuracy.join(" ")] : null,
+    ["What it costs", told.cost],
     ["Who is protected", told.protects],
     told.person ? ["For a person", told.person] : null,
-    ["What ε means", told.meaning.map((line) => el("p", {}, line))],
     ["What is not covered", list(told.not_covered)],
-    told.assumes.length ? ["What it rests on", list(told.assumes)] : null,
-    ["With other releases", told.composition],
-    told.chain ? ["Chain", told.chain] : null,
+    told.checks.length ? ["Before publishing, check", list(told.checks)] : null,
+    told.chain ? ["Follows", told.chain] : null,
     told.inferred ? ["Inferred", told.inferred] : null,
     told.made_from.length ? ["Made from", list(told.made_from)] : null,
     told.segment ? ["Segment", told.segment] : null,
@@ -131,13 +143,16 @@ function described(told) {
     ["Ledger", told.ledger ?? NO_LEDGER],
     ["Command", told.command ? el("pre", {}, told.command) : NO_COMMAND],
   ].filter(Boolean);
-  return [el("h4", {}, el("bdi", {}, told.name), " ", label(told)), el("p", {}, told.statement),
+  return [el("h3", {}, "What ε means for ", el("bdi", {}, told.name), " ", label(told)),
+    ...told.meaning.map((line) => el("p", {}, line)),
     ...told.warnings.map((warning) => el("p", { class: "warning" }, warning)),
+    el("h3", {}, "About this release"), el("p", {}, told.statement),
     el("dl", {}, pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())])),
     ...sources(told),
     ...discovered(told),
     el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...(told.has_norms ? drawn("norms", told.norms_caption) : []),
-    el("details", {}, el("summary", {}, "Settings"), el("div", { class: "scroll" }, settings(told.facts)))];
+    el("details", {}, el("summary", {}, "Details and settings"), ...told.quality.map((line) => el("p", {}, line)),
+      el("div", { class: "scroll" }, settings(told.facts)))];
 }
 
 function settings(facts) {
@@ -160,19 +175,21 @@ function drawn(name, caption) {
 
 function sources(told) {
   if (!told.sources) return [];
-  return [el("h3", {}, "Which public text your people write like"), el("p", {}, told.sources),
+  return [el("h3", {}, "Which public text is closest"), el("p", {}, told.sources),
     ...drawn("sources", WEIGHTS)];
 }
 
 function discovered(told) {
-  if (!told.discovered.length) return [];
-  const sure = told.discovered.some((row) => row.interval);
-  const heads = ["n-gram", "order", "released", ...(sure ? ["interval"] : [])];
-  const line = (row) => el("tr", {}, [el("bdi", {}, row.ngram), String(row.order), probability(row.value),
-    ...(sure ? [row.interval.map(probability).join(" to ")] : [])].map((cell) => el("td", {}, cell)));
+  const rows = told.discovered.slice(0, DISCOVERED_ROWS);
+  if (!rows.length) return [];
+  const interval = (row) => row.interval.map(probability).join(" to ");
+  const columns = [
+    ["n-gram", rows.map((row) => ({ text: row.ngram, node: el("bdi", {}, row.ngram) }))],
+    ["words", rows.map((row) => String(row.order))],
+    ["release", rows.map((row) => probability(row.value))],
+    ...(rows.every((row) => row.interval) ? [["95% interval", rows.map(interval), "less"]] : []),
+  ];
   return [el("h3", {}, "Discovered"), el("p", {}, DISCOVERED),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Discovered n-grams" },
-      el("table", {}, el("caption", {}, "The most probable of them"),
-        el("thead", {}, el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)))),
-        el("tbody", {}, told.discovered.map(line))))];
+      tableOf("The most probable of them (Browse lists all)", columns))];
 }
