@@ -84,7 +84,7 @@ WRONG = {
     "budget: holds ε and δ; give it, or epsilon and delta.": lambda c, v, r: bg.release(c, v, None, bg.Budget(1.0, 1e-7), epsilon=1),
     "orders: takes a list or None, and an int was given.": lambda c, v, r: bg.discover(PRIVATE, v, epsilon=1, orders=2),
     "max_new=0: the most n-grams that may come out is a whole number from 1 to 10,000,000.": lambda c, v, r: bg.discover(PRIVATE, v, epsilon=1, max_new=0),
-    "order: takes a whole number or a list, and a float was given.": lambda c, v, r: bg.Vocabulary.from_public(PUBLIC, order=2.0),
+    "order: takes a whole number or a list or None, and a float was given.": lambda c, v, r: bg.Vocabulary.from_public(PUBLIC, order=2.0),
     "clip_norm: takes a number or None, and a str was given.": lambda c, v, r: bg.Posterior(clip_norm="4"),
     "slope: takes a number, and a str was given.": lambda c, v, r: bg.paper.Paper(slope="1"),
     "slopes: takes a list, and an int was given.": lambda c, v, r: bg.paper.Grid(slopes=3),

@@ -45,11 +45,14 @@ if TYPE_CHECKING:
     from bayesgram.private.counts_io import load_counts as load_counts
     from bayesgram.private.counts_io import save_counts as save_counts
     from bayesgram.private.counts_on_disk import open_counts as open_counts
+    from bayesgram.private.split import split as split
     from bayesgram.public.discovered_ngrams import Discovery as Discovery
     from bayesgram.public.public_model import PublicModel as PublicModel
+    from bayesgram.public.release_model import open_model as open_model
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
     from bayesgram.releases.release import Release as Release
     from bayesgram.releases.segmented import SegmentedRelease as SegmentedRelease
+    from bayesgram.text.blocklist import Blocklist as Blocklist
     from bayesgram.text.tokenizer import Tokenizer as Tokenizer
 
 __version__ = VERSION
@@ -73,11 +76,14 @@ _HOMES = {
     "private.counts": ["SegmentedCounts", "UserCounts", "count"],
     "private.counts_io": ["load_counts", "save_counts"],
     "private.counts_on_disk": ["open_counts"],
+    "private.split": ["split"],
     "public.discovered_ngrams": ["Discovery"],
     "public.public_model": ["PublicModel"],
+    "public.release_model": ["open_model"],
     "public.vocabulary": ["Vocabulary"],
     "releases.release": ["Release"],
     "releases.segmented": ["SegmentedRelease"],
+    "text.blocklist": ["Blocklist"],
     "text.tokenizer": ["Tokenizer"],
 }
 # Language models (bayesgram.lm.LanguageModel), and the paper's mechanisms, for comparison

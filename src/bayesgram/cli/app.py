@@ -27,6 +27,7 @@ COMMANDS = {
     "vocab": "vocab_count.vocab",
     "discover": "discover.discover",
     "review": "discover.review",
+    "split": "split.split",
     "count": "vocab_count.count",
     "plan": "plan.plan",
     "release": "release.release",
