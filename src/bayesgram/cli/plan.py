@@ -21,45 +21,58 @@ DEFINITIONS = (
 )
 PEOPLE_PANEL = "Assumed of the people"  # a heading in --help
 Users = Annotated[
-    int,
+    int | None,
     typer.Option(
         parser=parse_int,
-        help="How many people write: a public round figure.",
+        help="How many people write: a public round figure. Needed without --pilot.",
+        rich_help_panel=PEOPLE_PANEL,
+        show_default=False,
+    ),
+]
+Pilot = Annotated[
+    Path | None,
+    typer.Option(
+        help="A release about these people, of the same vocabulary: what is not given here is"
+        " estimated from it, at no privacy cost.",
         rich_help_panel=PEOPLE_PANEL,
         show_default=False,
     ),
 ]
 NgramsAUser = Annotated[
-    float,
+    float | None,
     typer.Option(
         parser=parse_float,
         help="N-grams of the vocabulary that a user writes, on average.",
         rich_help_panel=PEOPLE_PANEL,
+        show_default="8, or by --pilot",
     ),
 ]
 Unevenness = Annotated[
-    float,
+    float | None,
     typer.Option(
         parser=parse_float,
         help="0: all write the same; 0.6: rather evenly; 1.2: some little, some a lot; 2: a few"
         " very much.",
         rich_help_panel=PEOPLE_PANEL,
+        show_default="1.2, or by --pilot",
     ),
 ]
 Difference = Annotated[
-    float,
+    float | None,
     typer.Option(
         parser=parse_float,
         help="Of their text from public text. 0.6: close; 1.2: somewhat; 1.8: as Reddit from"
         " Wikipedia; 2.6: very.",
         rich_help_panel=PEOPLE_PANEL,
+        show_default="1.8, or by --pilot",
     ),
 ]
 
 
 def plan(
     vocab: options.Vocab,
-    users: Users,
+    users: Users = None,
+    pilot: Pilot = None,
     epsilon: Annotated[
         str | None,
         typer.Option(help="ε to plan with, comma-separated.", show_default="0.1,0.2,0.5,1,2"),
@@ -118,9 +131,9 @@ def plan(
             show_default="3; 1 above 20,000 n-grams",
         ),
     ] = None,
-    ngrams_a_user: NgramsAUser = 8.0,
-    unevenness: Unevenness = 1.2,
-    difference: Difference = 1.8,
+    ngrams_a_user: NgramsAUser = None,
+    unevenness: Unevenness = None,
+    difference: Difference = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw KL and what is known over ε. A .svg or .png.", show_default=False),
@@ -132,13 +145,15 @@ def plan(
 ) -> None:
     """Simulate releases by `posterior`: what KL to expect at which ε, or which ε reaches a KL.
 
-    Public text and assumptions go in; no private data is read and nothing is spent.
+    Public text and assumptions go in; no private data is read and nothing is spent. --pilot takes
+    the assumptions from a release that was published before.
 
     Example: bayesgram plan --vocab vocab.parquet --users 1000000 --releases 52
     """
     from bayesgram.planning.plan import plan as simulate
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.releases.release import Release
 
     if kl is not None and known is not None:
         raise UsageError("--kl and --known: give one of them; each has an ε of its own.")
@@ -148,10 +163,12 @@ def plan(
         plots.check_plot(plot, force=force, inputs=[str(vocab)])
     open_ledger = None if ledger is None else Ledger.open(ledger)
     vocabulary = Vocabulary.load(vocab)
+    pilot_release = None if pilot is None else Release.load(pilot)
     with console.step("Simulating releases"):
         simulated = simulate(
             vocabulary,
             users=users,
+            pilot=pilot_release,
             ngrams_a_user=ngrams_a_user,
             unevenness=unevenness,
             difference=difference,
