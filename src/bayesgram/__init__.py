@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
     from bayesgram.releases.release import Release as Release
     from bayesgram.releases.segmented import SegmentedRelease as SegmentedRelease
+    from bayesgram.reports.page import report as report
     from bayesgram.text.blocklist import Blocklist as Blocklist
     from bayesgram.text.tokenizer import Tokenizer as Tokenizer
 
@@ -83,6 +84,7 @@ _HOMES = {
     "public.vocabulary": ["Vocabulary"],
     "releases.release": ["Release"],
     "releases.segmented": ["SegmentedRelease"],
+    "reports.page": ["report"],
     "text.blocklist": ["Blocklist"],
     "text.tokenizer": ["Tokenizer"],
 }
