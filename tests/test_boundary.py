@@ -41,8 +41,9 @@ MAY_IMPORT = {
         "arrays",
         "cores",
         "errors",
-        "io",
-    },  # a ledger appears whole or not at all
+        "io",  # a ledger appears whole or not at all
+        "notebook",  # and can be looked at
+    },
     "releases": LEAVES | {"privacy"},  # budgets and labels
     "lm": LEAVES | {"privacy", "releases"},
     "public": LEAVES | {"lm", "releases"},  # what was published is public

@@ -21,6 +21,8 @@ from bayesgram.version import VERSION
 if TYPE_CHECKING:
     from bayesgram import lm as lm
     from bayesgram import paper as paper
+    from bayesgram.audit.evaluate import Evaluation as Evaluation
+    from bayesgram.audit.evaluate import evaluate as evaluate
     from bayesgram.audit.evaluation import kl_divergence as kl_divergence
     from bayesgram.audit.text_evaluation import evaluate_text as evaluate_text
     from bayesgram.comparison.comparison import Comparison as Comparison
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from bayesgram.private.counts_on_disk import open_counts as open_counts
     from bayesgram.private.split import split as split
     from bayesgram.public.discovered_ngrams import Discovery as Discovery
+    from bayesgram.public.discovered_ngrams import review as review
     from bayesgram.public.public_model import PublicModel as PublicModel
     from bayesgram.public.release_model import open_model as open_model
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
@@ -61,6 +64,7 @@ __version__ = VERSION
 # Where the public names live. Each is loaded when it is first used, so that `bayesgram --help`
 # loads none of them.
 _HOMES = {
+    "audit.evaluate": ["Evaluation", "evaluate"],
     "audit.evaluation": ["kl_divergence"],
     "audit.text_evaluation": ["evaluate_text"],
     "comparison.comparison": ["Comparison", "compare"],
@@ -78,7 +82,7 @@ _HOMES = {
     "private.counts_io": ["load_counts", "save_counts"],
     "private.counts_on_disk": ["open_counts"],
     "private.split": ["split"],
-    "public.discovered_ngrams": ["Discovery"],
+    "public.discovered_ngrams": ["Discovery", "review"],
     "public.public_model": ["PublicModel"],
     "public.release_model": ["open_model"],
     "public.vocabulary": ["Vocabulary"],

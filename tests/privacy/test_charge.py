@@ -194,3 +194,21 @@ def test_a_period_is_kept_and_changes_nothing(new_ledger):
     assert with_period.read().spent_epsilon() == without.read().spent_epsilon()
     with pytest.raises(UsageError, match="period=''"):
         new_ledger(name="third.ledger", period="")
+
+
+# --- One way to give a budget ---
+
+
+def test_a_ledger_takes_epsilon_and_delta_or_a_budget(tmp_path):
+    ledger = Ledger.create(tmp_path / "a", population="app users", epsilon=1, delta=1e-6)
+    assert ledger.budget == Budget(1, 1e-6)
+    for wrong in (
+        {},
+        {"epsilon": 1},
+        {"delta": 1e-6},
+        {"epsilon": 1, "delta": 1e-6, "budget": Budget(1)},
+        {"delta": 1e-6, "budget": Budget(1)},
+    ):
+        with pytest.raises(UsageError, match="give both, such as epsilon=1, delta=1e-6"):
+            Ledger.create(tmp_path / "b", population="app users", **wrong)
+    assert not (tmp_path / "b").exists()

@@ -64,7 +64,7 @@ class LedgerCharge(TypedDict):
     delta: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ledger:
     """A budget that belongs to a named population.
 
@@ -81,7 +81,7 @@ class Ledger:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "app.ledger"
-        ...     ledger = Ledger.create(path, population="app users", budget=Budget(1, 1e-6))
+        ...     ledger = Ledger.create(path, population="app users", epsilon=1, delta=1e-6)
         ...     number = ledger.reserve(Spend(pure_epsilon=0.1), {"unit": "a user's week"})
         ...     print(number, ledger.read().describe_remaining())
         1 about ε = 0.837 for a Gaussian release at δ = 1e-06, or 0.16 for a pure-ε one
@@ -96,20 +96,37 @@ class Ledger:
     @classmethod
     @check_arguments
     def create(
-        cls, path: str | Path, *, population: str, budget: Budget, period: str | None = None
+        cls,
+        path: str | Path,
+        *,
+        population: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        budget: Budget | None = None,
+        period: str | None = None,
     ) -> "Ledger":
         """Make a new ledger file, which only its owner can read.
 
         Args:
             path: Where to write it; nothing may exist there.
             population: The name of the people whom the budget is about.
-            budget: What may be spent on them in all.
+            epsilon: ε of everything that may be spent on them.
+            delta: δ of the same; 0 allows pure-ε releases only.
+            budget: Both, in place of `epsilon` and `delta`.
             period: A label such as "2026". Nothing renews when the period ends: a new period is a
                 new ledger, and what both spend adds up for the same people.
 
         Raises:
-            UsageError: If something exists at `path`, or a name can't be shown.
+            UsageError: If something exists at `path`, a name can't be shown, or the budget is given
+                twice or not at all.
         """
+        if budget is None and epsilon is not None and delta is not None:
+            budget = Budget(epsilon, delta)
+        elif budget is None or epsilon is not None or delta is not None:
+            raise UsageError(
+                "a ledger has an ε and a δ that are decided beforehand; give both, such as"
+                " epsilon=1, delta=1e-6."
+            )
         check_name("population", population, "app users 2025")
         if period is not None:
             check_name("period", period, "2026")
@@ -135,6 +152,36 @@ class Ledger:
             contents.budget,
             contents.period,
         )
+
+    def __repr__(self) -> str:
+        budget = f"ε = {self.budget.epsilon:g}, δ = {self.budget.delta:g}"
+        period = "" if self.period is None else f", {self.period}"
+        return f"Ledger({self.population!r}{period}: {budget})"
+
+    def _repr_html_(self) -> str:
+        """Show the budget, what is left, and every reservation in a notebook."""
+        from bayesgram.notebook import html  # noqa: PLC0415 - loads Arrow
+
+        contents = self.read()
+        facts = [
+            ("Budget", f"ε = {self.budget.epsilon:g}, δ = {self.budget.delta:g}"),
+            ("Spent", f"ε = {digits_up(contents.spent_epsilon())} at δ = {self.budget.delta:g}"),
+            ("Left", contents.describe_remaining()),
+            ("Promise", contents.promise),
+        ]
+        rows = [
+            (
+                str(entry.number),
+                entry.time[:16].replace("T", " "),
+                str(entry.description.get("mechanism", "–")),
+                str(entry.description.get("epsilon", "–")),
+                "published" if entry.published else "reserved",
+                str(entry.description.get("output", "–")),
+            )
+            for entry in contents.reservations
+        ]
+        columns = ("entry", "time (UTC)", "mechanism", "ε", "state", "output")
+        return html(repr(self), facts, columns, rows)
 
     def read(self) -> LedgerContents:
         """Return everything that the ledger holds now, verified."""
