@@ -351,7 +351,7 @@ def _vocabularies_in(command: str | None) -> list[Path]:
         words = shlex.split(command or "")
     except ValueError:
         return []
-    return [Path(path) for option, path in pairwise(words) if option == "--vocab"]
+    return [Path(path) for option, path in pairwise(words) if option.removeprefix("--") == "vocab"]
 
 
 def _list_public_models(folder: Path) -> list[Path]:

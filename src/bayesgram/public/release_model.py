@@ -69,14 +69,14 @@ class ReleaseModel:
         if self.public is None:
             reasons.append(
                 "It knows the n-grams of the release and no other public text. `bayesgram vocab`"
-                " keeps a public model beside the vocabulary; leave it near the release, or name it"
-                " with --public."
+                " keeps a public model beside the vocabulary; leave it near the release, or name"
+                " its folder."
             )
         orders = self.release.card.vocabulary.get("orders", [])
         if len(orders) == 1:
             reasons.append(
                 f"The release has n-grams of one length only (order {orders[0]}). Make the"
-                " vocabulary without --order, so that it has words, pairs and triples."
+                " vocabulary with the default orders, so that it has words, pairs and triples."
             )
         if self.public is not None and _public_words(self.public) < MIN_PUBLIC_WORDS:
             reasons.append(
