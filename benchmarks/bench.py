@@ -82,7 +82,10 @@ class Bench:
         """The one that `counts` counts against."""
         out = text.with_suffix(".vocab")
         if not out.exists():
-            run(self.bayesgram("vocab", text, "-o", out), self.environment)
+            run(
+                self.bayesgram("vocab", text, "--order", "3", "--no-model", "-o", out),
+                self.environment,
+            )
         return out
 
     @staticmethod

@@ -94,7 +94,7 @@ def measured(folder: Path, users: int, size: int, master: str) -> dict[str, floa
     paths = [str(path) for path in write_messages(folder / "messages", people, files=4)]
     public = pa.Table.from_batches(list(Population(users=1, seed=8).public_text(200_000)))
     pq.write_table(public, folder / "public.parquet")
-    vocabulary = Vocabulary.from_public(public, size=size)
+    vocabulary = Vocabulary.from_public(public, order=3, size=size)
     log = {"spark_eventLog_enabled": "true", "spark_eventLog_dir": folder.as_uri()}
     plain = {
         "spark_eventLog_compress": "false",

@@ -43,9 +43,10 @@ MAY_IMPORT = {
         "arrays",
         "cores",
         "errors",
-        "io",
+        "io",  # a ledger appears whole or not at all
+        "notebook",  # and can be looked at
         "version",
-    },  # a ledger appears whole or not at all
+    },
     "releases": LEAVES | {"privacy"},  # budgets and labels
     "lm": LEAVES | {"privacy", "releases"},
     "public": LEAVES | {"lm", "releases"},  # what was published is public

@@ -21,6 +21,8 @@ from bayesgram.version import VERSION
 if TYPE_CHECKING:
     from bayesgram import lm as lm
     from bayesgram import paper as paper
+    from bayesgram.audit.evaluate import Evaluation as Evaluation
+    from bayesgram.audit.evaluate import evaluate as evaluate
     from bayesgram.audit.evaluation import kl_divergence as kl_divergence
     from bayesgram.audit.text_evaluation import evaluate_text as evaluate_text
     from bayesgram.comparison.comparison import Comparison as Comparison
@@ -45,11 +47,16 @@ if TYPE_CHECKING:
     from bayesgram.private.counts_io import load_counts as load_counts
     from bayesgram.private.counts_io import save_counts as save_counts
     from bayesgram.private.counts_on_disk import open_counts as open_counts
+    from bayesgram.private.split import split as split
     from bayesgram.public.discovered_ngrams import Discovery as Discovery
+    from bayesgram.public.discovered_ngrams import review as review
     from bayesgram.public.public_model import PublicModel as PublicModel
+    from bayesgram.public.release_model import open_model as open_model
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
     from bayesgram.releases.release import Release as Release
     from bayesgram.releases.segmented import SegmentedRelease as SegmentedRelease
+    from bayesgram.reports.page import report as report
+    from bayesgram.text.blocklist import Blocklist as Blocklist
     from bayesgram.text.tokenizer import Tokenizer as Tokenizer
 
 __version__ = VERSION
@@ -57,6 +64,7 @@ __version__ = VERSION
 # Where the public names live. Each is loaded when it is first used, so that `bayesgram --help`
 # loads none of them.
 _HOMES = {
+    "audit.evaluate": ["Evaluation", "evaluate"],
     "audit.evaluation": ["kl_divergence"],
     "audit.text_evaluation": ["evaluate_text"],
     "comparison.comparison": ["Comparison", "compare"],
@@ -73,11 +81,15 @@ _HOMES = {
     "private.counts": ["SegmentedCounts", "UserCounts", "count"],
     "private.counts_io": ["load_counts", "save_counts"],
     "private.counts_on_disk": ["open_counts"],
-    "public.discovered_ngrams": ["Discovery"],
+    "private.split": ["split"],
+    "public.discovered_ngrams": ["Discovery", "review"],
     "public.public_model": ["PublicModel"],
+    "public.release_model": ["open_model"],
     "public.vocabulary": ["Vocabulary"],
     "releases.release": ["Release"],
     "releases.segmented": ["SegmentedRelease"],
+    "reports.page": ["report"],
+    "text.blocklist": ["Blocklist"],
     "text.tokenizer": ["Tokenizer"],
 }
 # Language models (bayesgram.lm.LanguageModel), and the paper's mechanisms, for comparison

@@ -153,9 +153,14 @@ def _next_step(value: object, hint: Any) -> str:  # noqa: ANN401 - any type hint
     kinds = [kind for kind in (get_args(hint) or (hint,)) if isinstance(kind, type)]
     if isinstance(value, type):
         return f"; make one with {value.__name__}()"
+    takes_mechanism = any(kind.__name__ == "CountsMechanism" for kind in kinds)
+    if takes_mechanism and isinstance(value, Real) and not isinstance(value, bool):
+        return f"; give ε by its name: epsilon={float(value):g}"
+    if takes_mechanism and type(value).__name__ == "Budget":
+        return "; give ε and δ by their names, such as epsilon=1, delta=1e-7"
     if not isinstance(value, str | PathLike):
         return ""
-    if any(kind.__name__ == "CountsMechanism" for kind in kinds):
+    if takes_mechanism:
         return "; give one such as Posterior()"
     readers = (
         READERS.get(kind.__name__, f"{kind.__name__}.load(path)" if hasattr(kind, "load") else "")

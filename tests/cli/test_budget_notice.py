@@ -36,7 +36,7 @@ def test_what_was_written_before_the_end_is_named(work):
     code = (
         "import bayesgram.cli.console as console, bayesgram.cli as c, os, sys\n"
         "console.print_summary = lambda *a, **k: os.kill(os.getpid(), 15)\n"
-        "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'early.parquet']\n"
+        "sys.argv = ['bayesgram', 'vocab', 'public.txt', '--no-model', '-o', 'early.parquet']\n"
         "c.main()"
     )
     done = fork_server.run_code(code, cwd=work)

@@ -66,7 +66,7 @@ def test_from_release_to_arpa_to_model(work, tmp_path):
         json.loads(check_output("predict", source, "The red", "-k", 3, "--json", cwd=work))
         for source in ("vocab out", arpa, model)
     ]
-    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["predictions"] == answers[1]["predictions"] == answers[2]["predictions"]
     assert answers[0]["predictions"][0]["word"] == "fish"
 
 

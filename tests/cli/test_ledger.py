@@ -12,7 +12,7 @@ from bayesgram.cli.ledger import ledger_app
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import read_ledger
-from helpers.commands import bayesgram
+from helpers.commands import bayesgram, check_output, expect_failure
 
 CREATE = ("create", "--population", "app users", "--epsilon", 1, "--delta", "1e-6")
 
@@ -152,7 +152,7 @@ def test_show_for_machines(work):
     }
     assert "spent_failure" not in told
     assert "left_failure" not in told
-    assert told["format"] == 3
+    assert told["format"] == 4
     assert (first["number"], first["state"], first["description"]["mechanism"]) == (
         1,
         "published",
@@ -245,3 +245,36 @@ def test_nothing_heavy_is_loaded_for_help():
         ).stdout
         == "[]\n"
     )
+
+
+# --- Releases of other tools, and periods ---
+
+
+def test_a_release_of_another_tool_is_charged(tmp_path):
+    made = ("--population", "app users", "--epsilon", 4, "--delta", 1e-6, "--period", "2026")
+    check_output("ledger", "create", *made, "a.ledger", cwd=tmp_path)
+    charge = ("ledger", "charge", "a.ledger", "--epsilon", 0.5, "--delta", 1e-8)
+    told = json.loads(
+        check_output(*charge, "--by", "dashboard, other tool", "--json", cwd=tmp_path)
+    )
+    assert (told["entry"], told["epsilon"], told["delta"]) == (1, 0.5, 1e-8)
+    assert told["spent_failure"] == 1e-8
+    shown = check_output("ledger", "show", "a.ledger", cwd=tmp_path)
+    assert "another tool" in shown
+    assert "dashboard, other tool" in shown
+    assert "2026 (a label: nothing renews; a new period is a new ledger" in " ".join(shown.split())
+    as_json = json.loads(check_output("ledger", "show", "a.ledger", "--json", cwd=tmp_path))
+    assert as_json["period"] == "2026"
+    assert as_json["entries"][0]["state"] == "published"
+    assert as_json["entries"][0]["spend"]["pure_epsilon"] == 0.5
+
+
+def test_a_refused_charge_says_what_to_do_if_the_release_was_made_already(tmp_path):
+    made = ("--population", "app users", "--epsilon", 1, "--delta", 1e-6)
+    check_output("ledger", "create", *made, "a.ledger", cwd=tmp_path)
+    given = ("ledger", "charge", "a.ledger", "--epsilon", 0.5, "--by", "dashboard")
+    message = expect_failure(*given, "--delta", 1e-8, cwd=tmp_path, code=1, secret="\0")
+    assert "If that release was made already, its cost is real all the same" in message
+    wrong = expect_failure(*given, "--delta", 2, cwd=tmp_path, code=2, secret="\0")
+    assert "--delta 2.0: give 0, or a number from 1e-30 to below 1" in wrong
+    assert "made already" not in wrong

@@ -150,7 +150,7 @@ def test_nothing_is_written_when_a_source_is_empty_or_missing(work):
     (work / "bare.txt").write_text("\n")
     message = fail("vocab", "a=talk.txt", "b=bare.txt", "-o", "x", cwd=work, code=1)
     assert message.endswith(
-        "error: source 'b': has not a single n-gram of order 3; give it more text, or leave it out."
+        "error: source 'b': has not a single n-gram of order 1, 2, 3; give it more text, or leave it out."
     )
     assert "none.txt: no such file" in fail(
         "vocab", "a=talk.txt", "b=none.txt", "-o", "x", cwd=work, code=2

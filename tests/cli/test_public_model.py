@@ -163,7 +163,10 @@ def test_what_export_refuses(work, tmp_path):
 def test_what_vocab_refuses_leaves_nothing(work, tmp_path):
     given = ("vocab", "wiki=wiki.txt", "talk=talk.txt", "--order", 1, "-o", tmp_path / "v.parquet")
     model = ("--model", tmp_path / "m")
-    assert "add --model PATH" in expect_refusal(*given, "--model-order", 3, cwd=work)
+    assert "none is kept; leave them out" in expect_refusal(
+        *given, "--model-order", 3, "--no-model", cwd=work
+    )
+    assert "give one of them" in expect_refusal(*given, *model, "--no-model", cwd=work)
     assert "--model-order 1" in expect_refusal(*given, *model, "--model-order", 1, cwd=work)
     assert "--model-size 3" in expect_refusal(*given, *model, "--model-size", 3, cwd=work)
     assert "such as 10MB" in expect_refusal(*given, *model, "--model-size", "small", cwd=work)

@@ -63,13 +63,18 @@ RELEASE = (
     "made",
 )
 VOCAB = ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "made.parquet")
+VOCAB_ALONE = (*VOCAB, "--no-model")
 FORCE = ("--force",)
 RELEASE_INPUTS = ("counts", "vocab.parquet", LEDGER)
 
 SCENARIOS = (
-    Scenario("vocab", VOCAB, ("public.txt",), "made.parquet"),
+    Scenario("vocab", VOCAB_ALONE, ("public.txt",), "made.parquet"),
     Scenario(
-        "vocab --force", VOCAB + FORCE, ("public.txt",), "made.parquet", replaced="old.parquet"
+        "vocab --force",
+        VOCAB_ALONE + FORCE,
+        ("public.txt",),
+        "made.parquet",
+        replaced="old.parquet",
     ),
     Scenario(
         "vocab --model", (*VOCAB, "--model", "made"), ("public.txt",), "made"
@@ -154,8 +159,18 @@ def make_inputs(folder, run):
         folder / "messages.parquet",
     )
     for arguments in (
-        ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "vocab.parquet"),
-        ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet"),
+        (
+            "vocab",
+            "public.txt",
+            "--order",
+            "2",
+            "--size",
+            "40",
+            "-o",
+            "vocab.parquet",
+            "--no-model",
+        ),
+        ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet", "--no-model"),
         (
             "vocab",
             "public.txt",

@@ -301,13 +301,18 @@ def test_a_spend_has_finite_numbers(name, value):
         Spend(**{"inverse_variance": 1.0, name: value})
 
 
-@pytest.mark.parametrize("name", ["total_variation", "failure"])
-def test_what_only_noise_has_belongs_to_a_gaussian(name):
+def test_what_only_noise_has_belongs_to_noise():
     with pytest.raises(
-        UsageError, match=rf"^{name}=1e-09: belongs to Gaussian noise; give inverse_variance too\.$"
+        UsageError,
+        match=r"^total_variation=1e-09: belongs to Gaussian noise; give inverse_variance too\.$",
     ):
-        Spend(pure_epsilon=1.0, **{name: 1e-9})
-    assert Spend.gaussian(2.0, **{name: 1e-9}) == Spend(0.25, **{name: 1e-9})
+        Spend(pure_epsilon=1.0, total_variation=1e-9)
+    with pytest.raises(
+        UsageError, match=r"^failure=1e-09: belongs to a release that has noise; give"
+    ):
+        Spend(failure=1e-9)
+    for name in ("total_variation", "failure"):
+        assert Spend.gaussian(2.0, **{name: 1e-9}) == Spend(0.25, **{name: 1e-9})
 
 
 def test_a_multiplier_is_above_zero():

@@ -51,7 +51,7 @@ def test_what_is_left_for_a_discovery_can_be_charged_whole_and_no_more(ledger):
     ledger.reserve(Spend(left.mu_squared, 0.0, left.total_variation, left.failure), {})
     with pytest.raises(
         BayesgramError,
-        match=r"Nothing was reserved\. As its first entry is a discovery, a quarter of δ",
+        match=r"Nothing was reserved\. As its first entry may fail, a quarter of δ",
     ):
         ledger.reserve(Spend(1e-12), {})
     assert ledger.read().describe_remaining() == "nothing"

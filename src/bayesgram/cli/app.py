@@ -31,6 +31,7 @@ COMMAND_GROUPS = {
         "release": "release.release",
         "discover": "discover.discover",
         "review": "discover.review",
+        "split": "split.split",
         "compare": "compare.compare",
         "evaluate": "evaluate.evaluate",
         "report": "report.report",

@@ -6,7 +6,6 @@ Language models and tables are written to files that other programs read, and mo
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +18,10 @@ from bayesgram.errors import UsageError
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
     from bayesgram.lm.language_model import LanguageModel
+    from bayesgram.public.release_model import ReleaseModel
     from bayesgram.releases.provenance import Ingredient
     from bayesgram.releases.release import Release
+    from bayesgram.text.blocklist import Blocklist
     from bayesgram.text.tokenizer import Tokenizer
 
 # --- export ---
@@ -38,9 +39,16 @@ class Format(StrEnum):
 
 
 MODEL_FORMATS = (Format.ARPA, Format.MODEL)
+ARPA_SUFFIXES = (".arpa", ".arpa.gz")
 
 
-def export(
+NoPublic = Annotated[
+    bool,
+    typer.Option("--no-public", help="Use the release alone: a rough model.", show_default=False),
+]
+
+
+def export(  # noqa: PLR0915 - one step after another
     release: Annotated[
         Path,
         typer.Argument(
@@ -48,23 +56,24 @@ def export(
         ),
     ],
     output: options.Output,
-    format_: Annotated[
-        Format,
+    stated_format: Annotated[
+        Format | None,
         typer.Option(
             "--format",
             help="arpa (also .gz) or model: a language model; tsv, jsonl, parquet: the n-grams;"
             " bias: words and their log-ratios to public text.",
-            show_default=False,
+            show_default="by the ending of OUTPUT; model without one",
         ),
-    ],
+    ] = None,
     public: Annotated[
         Path | None,
         typer.Option(
-            help="The public model of the release's vocabulary (`vocab --model`): moved by the"
-            " release it is far better than the release alone, and it is free.",
-            show_default=False,
+            help="The public model of the release's vocabulary (`bayesgram vocab` keeps it): the"
+            " model that the release corrects.",
+            show_default="found near the release",
         ),
     ] = None,
+    no_public: NoPublic = False,
     vocab: Annotated[
         Path | None,
         typer.Option(help="The vocabulary of the release, for --format bias.", show_default=False),
@@ -99,6 +108,7 @@ def export(
             show_default="exact, or 8 with --max-size",
         ),
     ] = None,
+    block_options: options.BlockOptions = options.DEFAULT_BLOCK,
     max_size: Annotated[
         str | None,
         typer.Option(
@@ -111,18 +121,26 @@ def export(
 ) -> None:
     """Export a release: as a language model, or as a table. Post-processing, so at no privacy cost.
 
-    Of a public model (`vocab --model`), the language model of one source.
+    A language model starts from the public model of the release's vocabulary, which `bayesgram
+    vocab` keeps beside the vocabulary. It is looked for in the folder of the release and the one
+    above it, in the current folder, and beside the vocabulary.
 
-    Example: bayesgram export out --format arpa -o model.arpa.gz
+    Of a public model, the language model of one source is exported.
+
+    Example: bayesgram export out -o model
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.lm.files import CONTENTS
     from bayesgram.public.public_model import is_public_model
+    from bayesgram.public.release_model import ReleaseModel
     from bayesgram.releases.release import Release
 
+    format_ = _format_of(output) if stated_format is None else stated_format
     contents = CONTENTS if format_ is Format.MODEL else None
     inputs = [release, *(path for path in (public, vocab) if path is not None)]
     check_writable(output, force=force, contents=contents, inputs=inputs)
+    if public is not None and no_public:
+        raise UsageError("--public and --no-public: give one of them.")
     _check_model_options(
         format_,
         public=public,
@@ -131,6 +149,7 @@ def export(
         quantize=quantize,
         max_size=max_size,
     )
+    blocklist = block_options.blocklist
     if vocab is not None or format_ is Format.BIAS:
         _export_bias(
             release,
@@ -139,6 +158,7 @@ def export(
             format_,
             source,
             prune,
+            blocklist,
             force=force,
             json=json,
             verbose=verbose,
@@ -162,6 +182,7 @@ def export(
             output,
             format_,
             read_casing,
+            blocklist,
             bits=quantize,
             force=force,
             json=json,
@@ -178,17 +199,20 @@ def export(
     }
     if format_ not in MODEL_FORMATS:
         with console.step("Writing"):
-            _write_table(loaded, output, format_, force=force)
-        report |= {"ngrams": len(loaded.ngrams), "label": loaded.card.guarantee.name}
+            ngram_count = _write_table(loaded, output, format_, blocklist, force=force)
+        report |= {"ngrams": ngram_count, "label": loaded.card.guarantee.name}
         ingredients = loaded.provenance(release.name).ingredients
         _print_export(report, output, ingredients, json=json, verbose=verbose)
         return
     casing = read_casing(loaded.card.vocabulary["tokenizer"])
     label = "Building the model" if max_bytes is None else "Building models until one fits"
     with console.progress(label) as show_progress:
-        build = _model_builder(loaded, public)
+        parts = ReleaseModel.from_folder(release, public, use_public=not no_public)
+        build = parts.builder
         model = _build_to_fit(
-            lambda most: _with_casing(build(prune=prune if most is None else most), casing),
+            lambda most: _with_casing(
+                build(prune if most is None else most).block(blocklist), casing
+            ),
             quantize,
             max_bytes,
             show_progress,
@@ -198,8 +222,32 @@ def export(
     if case_from:
         report["cased_words"] = len(model.casing)
     report |= _model_report(model, format_)
+    sources = model.about.get("public_model", [])
+    report["public_model"] = sources if json else ", ".join(sources) or "none"
     report["label"] = model.label
+    if json:
+        report["rough"] = parts.roughness
     _print_export(report, output, model.ingredients, json=json, verbose=verbose)
+    _print_roughness(parts)
+
+
+def _format_of(output: Path) -> Format:
+    """Return the format that the ending of a path says; a model folder without an ending.
+
+    >>> [_format_of(Path(name)).value for name in ("m.arpa.gz", "top.tsv", "model")]
+    ['arpa', 'tsv', 'model']
+    """
+    name = output.name.lower()
+    if name.endswith(ARPA_SUFFIXES):
+        return Format.ARPA
+    tables = {".tsv": Format.TSV, ".jsonl": Format.JSONL, ".parquet": Format.PARQUET}
+    return tables.get(output.suffix.lower(), Format.MODEL)
+
+
+def _print_roughness(parts: "ReleaseModel") -> None:
+    """Say that a model is rough, why, and how to get a good one; nothing of a good one."""
+    if parts.roughness:
+        console.print_note(f"note: this is a rough model. {' '.join(parts.roughness)}")
 
 
 def _check_model_options(
@@ -238,6 +286,7 @@ def _export_bias(
     format_: Format,
     source: str | None,
     most: int | None,
+    blocklist: "Blocklist",
     *,
     force: bool,
     json: bool,
@@ -263,7 +312,7 @@ def _export_bias(
     vocabulary = named_inputs.load_vocabulary_of(vocab, [(str(path), release)])
     lifts = WordLifts.from_release(release, vocabulary)
     with console.step("Writing"):
-        word_count = write_bias(lifts, output, max_words=most, force=force)
+        word_count = write_bias(lifts, output, max_words=most, block=blocklist, force=force)
     report = {
         "output": str(output),
         "format": str(format_),
@@ -281,6 +330,7 @@ def _export_public(
     output: Path,
     format_: Format,
     read_casing: Callable[[str], dict[str, str]],
+    blocklist: "Blocklist",
     *,
     bits: int | None,
     force: bool,
@@ -296,7 +346,8 @@ def _export_public(
     if source is None and len(names) > 1:
         raise UsageError(f"{path}: has the sources {', '.join(names)}; name one with --source.")
     name = names[0] if source is None else source
-    model = _with_casing(public_model[name], read_casing(public_model.tokenizer.name))
+    model = public_model[name].block(blocklist)
+    model = _with_casing(model, read_casing(public_model.tokenizer.name))
     if bits is not None:
         model = model.quantise(bits)
     with console.step("Writing"):
@@ -313,17 +364,6 @@ def _check_public_format(format_: Format) -> None:
         raise UsageError(
             f"--format {format_}: a public model is a language model; choose arpa or model."
         )
-
-
-def _model_builder(release: "Release", public: Path | None) -> "Callable[..., LanguageModel]":
-    """Return a function `prune -> model` of a release, with all of public text or without."""
-    from bayesgram.lm.language_model import LanguageModel
-    from bayesgram.public.public_model import PublicModel
-
-    if public is None:
-        return partial(LanguageModel.from_release, release)
-    model = PublicModel.load(public).adapt_to(release)
-    return lambda prune: model if prune is None else model.prune(prune)
 
 
 def _build_to_fit(
@@ -395,15 +435,19 @@ def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force
         write_arpa(model, output, force=force)
 
 
-def _write_table(release: "Release", output: Path, format_: Format, *, force: bool) -> None:
-    from bayesgram.lm.export import write_jsonl, write_parquet, write_tsv
+def _write_table(
+    release: "Release", output: Path, format_: Format, blocklist: "Blocklist", *, force: bool
+) -> int:
+    """Write the n-grams of a release as a table, and return how many there are."""
+    from bayesgram.lm.export import release_table, write_jsonl, write_parquet, write_tsv
 
     writers = {
         Format.TSV: write_tsv,
         Format.JSONL: write_jsonl,
         Format.PARQUET: write_parquet,
     }
-    writers[format_](release, output, force=force)
+    writers[format_](release, output, block=blocklist, force=force)
+    return len(release_table(release, blocklist))
 
 
 def _model_report(model: "LanguageModel", format_: Format) -> dict[str, Any]:
@@ -527,12 +571,22 @@ def predict(
             "--capitals", help="Write lower-case words as the sentence and --typed ask for."
         ),
     ] = False,
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            help="The public model of a release's vocabulary (`bayesgram vocab` keeps it).",
+            show_default="found near the release",
+        ),
+    ] = None,
+    no_public: NoPublic = False,
+    block_options: options.BlockOptions = options.DEFAULT_BLOCK,
     tokenizer: options.TokenizerName = None,
     json: options.Json = False,
 ) -> None:
     """Show the likeliest next words.
 
-    A release is made into a model first; `export --format model` saves that.
+    A release is made into a model first, which starts from the public model of its vocabulary.
+    `export --format model` saves that model.
 
     Example: bayesgram predict out "thank you"
     """
@@ -540,30 +594,55 @@ def predict(
 
     from bayesgram.lm.files import MODEL_JSON
     from bayesgram.lm.language_model import LanguageModel
+    from bayesgram.public.release_model import ReleaseModel
+    from bayesgram.releases import CARD_FILE
 
     start = perf_counter()
+    blocklist = block_options.blocklist
     stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
-    opened = LanguageModel.open(model, tokenizer=stated_tokenizer)
+    if public is not None and no_public:
+        raise UsageError("--public and --no-public: give one of them.")
+    parts = None
+    if (model / CARD_FILE).is_file():
+        with console.step("Building the model"):
+            parts = ReleaseModel.from_folder(model, public, use_public=not no_public)
+            opened = parts.builder(None)
+        opened = replace(opened, tokenizer=opened.tokenizer.with_definition_of(stated_tokenizer))
+    elif public is not None or no_public:
+        raise UsageError(
+            f"--public and --no-public: are for a release, and {model} is none; leave them out."
+        )
+    else:
+        opened = LanguageModel.open(model, tokenizer=stated_tokenizer)
     if not (model / MODEL_JSON).is_file():
         command = f"export {model} --format model" if model.is_dir() else f"import {model}"
         console.print_note(
             f"Built in {perf_counter() - start:.1f} s; a model folder is there at once: bayesgram"
             f" {command} -o model"
         )
-    predictions = opened.predict(text, k, typed=typed, cache=cache, capitals=capitals)
+    predictions = opened.predict(
+        text, k, typed=typed, cache=cache, capitals=capitals, block=blocklist
+    )
     if json:
-        console.print_json(
-            {"text": text, "predictions": [prediction._asdict() for prediction in predictions]}
-        )
+        document: dict[str, Any] = {
+            "text": text,
+            "predictions": [prediction._asdict() for prediction in predictions],
+        }
+        if parts is not None:
+            document |= {
+                "public_model": opened.about.get("public_model", []),
+                "rough": parts.roughness,
+            }
+        console.print_json(document)
         return
+    if parts is not None:
+        _print_roughness(parts)
     rows = [(prediction.word, f"{prediction.probability:.1%}") for prediction in predictions]
     columns = ("word", "probability")
     console.print_table(f"After {text!r}", columns, rows, right=columns[1:])
 
 
 # --- interpolate ---
-
-ARPA_SUFFIXES = (".arpa", ".arpa.gz")
 
 
 def interpolate(

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 ledger_app = typer.Typer(name="ledger", add_completion=False, **TYPER_SETTINGS)
 
+PERIOD_NOTE = (
+    "a label: nothing renews; a new period is a new ledger, and what both spend adds up for the"
+    " same people"
+)
+IF_MADE_ALREADY = (
+    "note: nothing was recorded. If that release was made already, its cost is real all the same:"
+    " this ledger no longer covers everything about these people. Write down the (ε, δ) of the"
+    " release beside the ledger's; for the same people they add up."
+)
+
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.", show_default=False)]
 
 
@@ -58,9 +68,18 @@ def create(
             show_default=False,
         ),
     ],
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="A label such as 2026. Nothing renews when the period ends.", show_default=False
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Make a ledger. The file must not exist; only its owner can read it.
+
+    --period is a label that `ledger show` prints. A new period is a new ledger, and what both spend
+    adds up for the same people.
 
     Example: bayesgram ledger create --population "app users" --epsilon 1 --delta 1e-6 app.ledger
     """
@@ -68,7 +87,9 @@ def create(
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.releases.card_sections import find_weaknesses
 
-    ledger = Ledger.create(file, population=population, budget=Budget(epsilon, delta))
+    ledger = Ledger.create(
+        file, population=population, budget=Budget(epsilon, delta), period=period
+    )
     contents = ledger.read()
     warnings = [str(weakness) for weakness in find_weaknesses(epsilon, delta)]
     report: dict[str, Any] = {
@@ -76,6 +97,7 @@ def create(
         "population": population,
         "epsilon": epsilon,
         "delta": delta,
+        **({} if period is None else {"period": period}),
         "identity": contents.identity,
         "last_hash": contents.last_hash,
     }
@@ -106,7 +128,9 @@ def show(file: File, json: options.Json = False, verbose: options.Verbose = Fals
     console.print_table(
         f"Ledger of {contents.population}", columns, rows, right=("number", "ε", "δ")
     )
-    report = {"unit": contents.unit} if contents.unit else {}
+    report = {"period": f"{contents.period} ({PERIOD_NOTE})"} if contents.period else {}
+    if contents.unit:
+        report["unit"] = contents.unit
     report["budget"] = f"ε = {contents.budget.epsilon:g}, δ = {contents.budget.delta:g}"
     report["spent"] = _format_spent(summary)
     report["left"] = contents.describe_remaining()
@@ -117,6 +141,71 @@ def show(file: File, json: options.Json = False, verbose: options.Verbose = Fals
         report["identity"] = contents.identity
         report["last_hash"] = contents.last_hash
     console.print_report(report, json=False)
+
+
+@ledger_app.command()
+@as_command
+def charge(
+    file: File,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            parser=parse_float,
+            help="ε of the release, for adding or removing one unit.",
+            show_default=False,
+        ),
+    ],
+    delta: Annotated[
+        float,
+        typer.Option(
+            parser=parse_float, help="δ of the release; 0 if it has none.", show_default=False
+        ),
+    ],
+    by: Annotated[
+        str,
+        typer.Option(
+            help='Which release it is and which tool makes it: "dashboard, other tool".',
+            show_default=False,
+        ),
+    ],
+    unit: options.Unit = None,
+    json: options.Json = False,
+) -> None:
+    """Record a release about the same people that another tool makes.
+
+    It costs its pure ε and a failure probability δ. A release with δ above 0 is refused where the
+    first entry of the ledger can't fail: then nothing of δ was set aside for failures.
+
+    Charge it before the other tool runs. A release that was made already is charged in the same
+    way; if the ledger refuses it, its cost is real all the same.
+
+    Example: bayesgram ledger charge app.ledger --epsilon 0.5 --delta 1e-8 --by "dashboard, other
+    tool"
+    """
+    from bayesgram.privacy.ledger import Ledger
+
+    ledger = Ledger.open(file)
+    try:
+        number = ledger.charge(epsilon, delta, by=by, unit=unit)
+    except BayesgramError as error:
+        if error.exit_code == 1:
+            console.print_note(IF_MADE_ALREADY)
+        raise
+    contents = ledger.read()
+    report: dict[str, Any] = {
+        "ledger": str(file),
+        "entry": number,
+        "by": by,
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+    if json:
+        report |= {
+            "spent_epsilon": contents.spent_epsilon(),
+            "spent_failure": contents.spent_failure(),
+        }
+    report["left"] = contents.describe_remaining()
+    console.print_report(report, json=json)
 
 
 @ledger_app.command()
@@ -264,6 +353,7 @@ def _summary(file: Path, contents: "LedgerContents") -> dict[str, Any]:
         "ledger": str(file),
         "population": contents.population,
         "unit": contents.unit,
+        "period": contents.period,
         "promise": contents.promise,
         "epsilon": contents.budget.epsilon,
         "delta": contents.budget.delta,

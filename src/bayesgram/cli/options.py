@@ -27,6 +27,7 @@ from bayesgram.errors import UsageError
 from bayesgram.privacy.unit import DEFAULT_UNIT
 
 if TYPE_CHECKING:
+    from bayesgram.text.blocklist import Blocklist
     from bayesgram.text.tokenizer import Tokenizer
 
 Number = TypeVar("Number", int, float)
@@ -178,6 +179,19 @@ def parse_file_size(option: str, text: str) -> int:
     if not 1e3 <= size <= 1e13:
         raise UsageError(f"{option} {text!r}: give a size from 1KB to 10000GB, such as 10MB.")
     return int(size)
+
+
+def parse_share(option: str, text: str) -> float:
+    """Return a share as a number between 0 and 1: 10%, or 0.1.
+
+    >>> parse_share("--held-out", "10%"), parse_share("--held-out", "0.25")
+    (0.1, 0.25)
+    """
+    match = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)", text.strip())
+    share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"{option} {text!r}: give a share such as 10% or 0.1.")
+    return share
 
 
 def _parse_bytes(text: str, units: str) -> float:
@@ -415,6 +429,42 @@ class EngineOptions:
 
 
 LOCAL = EngineOptions()
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """Words that are left out."""
+
+    block: Annotated[
+        Path | None,
+        typer.Option(
+            help="Leave out n-grams with these words: a text file with one word or phrase on each"
+            " line. Lines that begin with # are comments.",
+            show_default=False,
+        ),
+    ] = None
+    no_default_block: Annotated[
+        bool,
+        typer.Option(
+            "--no-default-block",
+            help="Don't leave out the built-in short list of slurs.",
+            show_default=False,
+        ),
+    ] = False
+
+    @property
+    def blocklist(self) -> "Blocklist":
+        """The blocklist that the options name.
+
+        Raises:
+            UsageError: If the file can't be read.
+        """
+        from bayesgram.text.blocklist import Blocklist
+
+        return Blocklist.load(self.block, built_in=not self.no_default_block)
+
+
+DEFAULT_BLOCK = BlockOptions()
 
 
 @dataclass(frozen=True)

@@ -23,46 +23,60 @@ KL_DEFINITION = (
 )
 PEOPLE_PANEL = "Assumed of the people"  # a heading in --help
 Users = Annotated[
-    int,
+    int | None,
     typer.Option(
         parser=parse_int,
-        help="How many people write. Give a public round figure, such as 100k.",
+        help="How many people write. Give a public round figure, such as 100k. Needed without"
+        " --pilot.",
+        rich_help_panel=PEOPLE_PANEL,
+        show_default=False,
+    ),
+]
+Pilot = Annotated[
+    Path | None,
+    typer.Option(
+        help="A release about these people, of the same vocabulary: what is not given here is"
+        " estimated from it, at no privacy cost.",
         rich_help_panel=PEOPLE_PANEL,
         show_default=False,
     ),
 ]
 NgramsAUser = Annotated[
-    float,
+    float | None,
     typer.Option(
         parser=parse_float,
         help="How many n-grams of the vocabulary a user writes on average.",
         rich_help_panel=PEOPLE_PANEL,
+        show_default="8, or by --pilot",
     ),
 ]
 Unevenness = Annotated[
-    float,
+    float | None,
     typer.Option(
         parser=parse_float,
         help="How unevenly people write: 0 all the same, 0.6 rather evenly, 1.2 some little and"
         " some"
         " a lot, 2 a few very much.",
         rich_help_panel=PEOPLE_PANEL,
+        show_default="1.2, or by --pilot",
     ),
 ]
 Difference = Annotated[
-    float,
+    float | None,
     typer.Option(
         parser=parse_float,
         help="How far their text is from public text: 0.6 close, 1.2 somewhat, 1.8 as Reddit from"
         " Wikipedia, 2.6 very far.",
         rich_help_panel=PEOPLE_PANEL,
+        show_default="1.8, or by --pilot",
     ),
 ]
 
 
 def plan(
     vocab: options.Vocab,
-    users: Users,
+    users: Users = None,
+    pilot: Pilot = None,
     epsilon: Annotated[
         str | None,
         typer.Option(
@@ -132,9 +146,9 @@ def plan(
             show_default="3; 1 above 20,000 n-grams",
         ),
     ] = None,
-    ngrams_a_user: NgramsAUser = 8.0,
-    unevenness: Unevenness = 1.2,
-    difference: Difference = 1.8,
+    ngrams_a_user: NgramsAUser = None,
+    unevenness: Unevenness = None,
+    difference: Difference = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -150,13 +164,14 @@ def plan(
     """Estimate how good a release would be at several ε, before anything is spent.
 
     The command simulates releases from public text and from what you assume about the people. It
-    reads no private data.
+    reads no private data. --pilot takes the assumptions from a release that was published before.
 
     Example: bayesgram plan --vocab vocab.parquet --users 1000000 --releases 52
     """
     from bayesgram.planning.plan import plan as simulate
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.releases.release import Release
 
     if kl is not None and known is not None:
         raise UsageError("--kl and --known: give one of them; each has an ε of its own.")
@@ -166,10 +181,12 @@ def plan(
         plots.check_plot(plot, force=force, inputs=[str(vocab)])
     open_ledger = None if ledger is None else Ledger.open(ledger)
     vocabulary = Vocabulary.load(vocab)
+    pilot_release = None if pilot is None else Release.load(pilot)
     with console.progress("Simulating releases") as show_progress:
         simulated = simulate(
             vocabulary,
             users=users,
+            pilot=pilot_release,
             ngrams_a_user=ngrams_a_user,
             unevenness=unevenness,
             difference=difference,

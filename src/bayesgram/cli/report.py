@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, named_inputs, options
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
-    from bayesgram.public.discovered_ngrams import Discovery
     from bayesgram.releases.release import Release
     from bayesgram.reports.report import PrivatePart
-    from bayesgram.reports.views import DiscoveryView
 
     NamedReleases = list[tuple[str, Release]]
 
@@ -29,9 +27,14 @@ def report(
         ),
     ],
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="The page, such as report.html.", show_default=False),
-    ],
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The page, such as report.html. Needed without --registry.",
+            show_default=False,
+        ),
+    ] = None,
     vocab: Annotated[
         list[Path] | None,
         typer.Option(
@@ -69,6 +72,21 @@ def report(
         str | None,
         typer.Option(help="From when it is, likewise, such as 'May 2026'.", show_default=False),
     ] = None,
+    registry: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write an entry for the Differential Privacy Deployments Registry here, such as"
+            " entry.yaml.",
+            show_default=False,
+        ),
+    ] = None,
+    registry_facts: Annotated[
+        Path | None,
+        typer.Option(
+            help="What only you can say in that entry, as TOML (docs/files.md).",
+            show_default=False,
+        ),
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -82,59 +100,57 @@ def report(
     Numbers computed from private data are shown only with --against or --audit; the file is then
     for its owner alone.
 
+    --registry writes an entry for the registry of deployments (github.com/opendp), from the cards
+    and from the facts in --registry-facts. It holds nothing that was computed from private data.
+
     Example: bayesgram report out --vocab vocab.parquet -o report.html
     """
-    from bayesgram.comparison.comparison import compare
-    from bayesgram.io.atomic import check_writable, write_file_atomically
     from bayesgram.public.discovered_ngrams import Discovery, is_discovery
     from bayesgram.releases.provenance import weakest_label
     from bayesgram.releases.release import Release
     from bayesgram.reports.explanation import CuratorStatements
-    from bayesgram.reports.report import render_report
-    from bayesgram.reports.views import ReleaseView
+    from bayesgram.reports.page import read_facts, write_entry, write_page
 
     audits = audit or []
     names = named_inputs.release_names(releases, name_segments=True)
     compared_with = [*(vocab or []), *([] if against is None else [against])]
-    check_writable(output, force=force, inputs=[*names, *audits, *compared_with])
-    discoveries: list[tuple[str, Discovery]] = []
-    loaded: NamedReleases = []
-    for path, name in names.items():
-        if is_discovery(Path(path)):
-            discoveries.append((name, Discovery.load(path)))
-        else:
-            loaded.append((name, Release.load(path)))
+    _check_outputs(
+        output, registry, force=force, inputs=[*map(Path, names), *audits, *compared_with]
+    )
+    facts = read_facts(registry, registry_facts)
+    items: list[tuple[str, Release | Discovery]] = [
+        (name, Discovery.load(path) if is_discovery(Path(path)) else Release.load(path))
+        for path, name in names.items()
+    ]
+    items.sort(key=lambda item: isinstance(item[1], Release))  # discoveries come first
+    loaded = [(name, item) for name, item in items if isinstance(item, Release)]
     if compared_with and not loaded:
         raise UsageError(
             "--vocab and --against compare releases, and there is none; leave them out."
         )
-    priors = _priors(loaded, vocab or [])
-    private_part = _private_part(loaded, next(iter(priors), None), against, audits)
-    release_views = [
-        ReleaseView(name, release, prior)
-        for (name, release), prior in zip(loaded, priors, strict=True)
-    ]
-    discovery_views = [_discovery_view(name, discovery) for name, discovery in discoveries]
-    comparison = None
-    if changes:
-        comparison = compare(
-            *(release for _, release in loaded), names=[name for name, _ in loaded]
+    report: dict[str, Any] = {}
+    if registry is not None and facts is not None:
+        cards = [(name, item.card) for name, item in items]
+        write_entry(cards, facts, registry, force=force)
+        report["registry"] = str(registry)
+    private_part = None
+    if output is not None:
+        priors = _priors(loaded, vocab or [])
+        private_part = _private_part(loaded, next(iter(priors), None), against, audits)
+        write_page(
+            items,
+            output,
+            [*[None] * (len(items) - len(loaded)), *priors],
+            private=private_part,
+            changes=changes,
+            curator=CuratorStatements(population, period),
+            force=force,
         )
-    document = render_report(
-        release_views,
-        private_part,
-        discovery_views,
-        comparison,
-        curator=CuratorStatements(population, period),
-    )
-    with write_file_atomically(output, force=force) as file:
-        file.touch(mode=0o600 if private_part else 0o666)
-        file.write_text(document, encoding="utf-8")
-    labels = [discovery.card.guarantee for _, discovery in discoveries]
-    labels += [release.card.guarantee for _, release in loaded]
-    report: dict[str, Any] = {"output": str(output), "releases": len(loaded)}
-    if discoveries:
-        report["discoveries"] = len(discoveries)
+        report = {"output": str(output), **report}
+    report["releases"] = len(loaded)
+    if len(items) > len(loaded):
+        report["discoveries"] = len(items) - len(loaded)
+    labels = [item.card.guarantee for _, item in items]
     report["label"] = weakest_label(labels[0], labels[1:]).name
     nothing_private = None if json else "no"
     report["private"] = private_part.warning if private_part else nothing_private
@@ -143,6 +159,22 @@ def report(
     console.print_report(report, json=json)
     if not json:
         _print_quality(loaded)
+
+
+def _check_outputs(
+    output: Path | None, registry: Path | None, *, force: bool, inputs: list[Path]
+) -> None:
+    """Refuse files that can't be written, before anything is read."""
+    from bayesgram.io.atomic import check_writable
+
+    if output is None and registry is None:
+        raise UsageError("nothing to write: name the page with --output, or give --registry.")
+    if output is not None:
+        check_writable(output, force=force, inputs=inputs)
+    if registry is not None:
+        check_writable(registry, force=force, inputs=inputs, parameter=Argument("registry"))
+        if output is not None and registry.resolve() == output.resolve():
+            raise UsageError(f"--registry {registry}: is the --output too; name two files.")
 
 
 def _print_quality(releases: "NamedReleases") -> None:
@@ -160,31 +192,10 @@ def _print_quality(releases: "NamedReleases") -> None:
 
 def _priors(releases: "NamedReleases", vocab: list[Path]) -> "list[Floats | None]":
     """Return public text's distribution for each release, where its vocabulary was given."""
-    from bayesgram.releases.release import is_made_with
+    from bayesgram.reports.page import find_prior
 
     vocabularies = named_inputs.load_vocabularies_of(vocab, releases) if releases else []
-    return [
-        next(
-            (vocabulary.prior for vocabulary in vocabularies if is_made_with(release, vocabulary)),
-            None,
-        )
-        for _, release in releases
-    ]
-
-
-def _discovery_view(name: str, discovery: "Discovery") -> "DiscoveryView":
-    """Return a discovery as the page shows it."""
-    from bayesgram.reports.views import DiscoveryView
-
-    return DiscoveryView(
-        name,
-        discovery.card,
-        discovery.ngrams.to_pylist(),
-        discovery.orders,
-        discovery.weights,
-        level=discovery.threshold,
-        deviation=discovery.noise_std,
-    )
+    return [find_prior(release, vocabularies) for _, release in releases]
 
 
 def _private_part(

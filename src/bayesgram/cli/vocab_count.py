@@ -22,18 +22,50 @@ if TYPE_CHECKING:
 
 # --- vocab ---
 
-DEFAULT_ORDER = 3  # the paper's trigrams
-DEFAULT_SIZE = 50_000  # n-grams, as many as the paper's vocabulary
-
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """The public model that `vocab --model` writes beside a vocabulary, if any."""
+    """The public model that `vocab` writes beside a vocabulary, if any."""
 
     output: Path | None
     order: int | None  # tokens of its longest n-grams; None for the default
     size: str | None  # how many n-grams, or how many bytes ("10MB")
     memory: int  # bytes
+
+    @classmethod
+    def from_options(
+        cls,
+        model: Path | None,
+        order: int | None,
+        size: str | None,
+        memory: int,
+        *,
+        no_model: bool,
+        default: Path,
+        obstacle: str | None,
+    ) -> "ModelRequest":
+        """Return the model that the options ask for; one is made by default.
+
+        Args:
+            model: The path of --model.
+            order: The order of --model-order.
+            size: The size of --model-size.
+            memory: Bytes for counting.
+            no_model: Whether --no-model leaves the model out.
+            default: Where the model goes without --model.
+            obstacle: Why no model can be made; None if one can. Then the default is no model.
+        """
+        if no_model:
+            if model is not None:
+                raise UsageError("--model and --no-model: give one of them.")
+            return cls(None, order, size, memory)
+        if model is None and obstacle is not None:
+            console.print_note(
+                f"note: no public model is kept, because {obstacle}. `export` and `predict` will"
+                " give a rough model of the release alone."
+            )
+            return cls(None, order, size, memory)
+        return cls(default if model is None else model, order, size, memory)
 
     def check(self, vocabulary: Path, *, force: bool, inputs: list[str], on_spark: bool) -> None:
         """Refuse what can't be made, before any text is read.
@@ -47,7 +79,8 @@ class ModelRequest:
         if self.output is None:
             if self.order is not None or self.size is not None:
                 raise UsageError(
-                    "--model-order and --model-size: are for a public model; add --model PATH."
+                    "--model-order and --model-size: are for a public model, and none is kept;"
+                    " leave them out."
                 )
             return
         from bayesgram.public.public_model import DEFAULT_ORDER as DEFAULT_MODEL_ORDER
@@ -82,7 +115,9 @@ class ModelRequest:
     def size_limit(self) -> dict[str, int]:
         """Return the most n-grams, or the most bytes, as an argument of `PublicModel`."""
         if self.size is None:
-            return {}
+            from bayesgram.public.public_model import DEFAULT_SIZE as DEFAULT_MODEL_SIZE
+
+            return {"size": DEFAULT_MODEL_SIZE}
         if self.size.strip().upper().endswith("B"):
             return {"max_size": options.parse_file_size("--model-size", self.size)}
         try:
@@ -101,15 +136,15 @@ def vocab(  # noqa: PLR0915 - one step after another
         int | None,
         typer.Option(
             parser=partial(parse_int, plural="--orders"),
-            help="Tokens in an n-gram, 1 to 6.",
-            show_default="3",
+            help="Make n-grams of one length only: tokens in an n-gram, 1 to 6.",
+            show_default=False,
         ),
     ] = None,
     orders: Annotated[
         str | None,
         typer.Option(
-            help="Several orders in one vocabulary, such as 1,2,3: for language models.",
-            show_default=False,
+            help="Lengths of the n-grams, in tokens, such as 1,2,3 for words, pairs and triples.",
+            show_default="1,2,3",
         ),
     ] = None,
     size: Annotated[
@@ -128,34 +163,48 @@ def vocab(  # noqa: PLR0915 - one step after another
         ),
     ] = None,
     boundaries: Annotated[
-        bool, typer.Option("--boundaries", help="N-grams may begin with <s> and end with </s>.")
+        bool,
+        typer.Option(
+            "--boundaries",
+            help="N-grams may begin with <s> and end with </s>, the boundaries of a sentence.",
+            show_default="yes, unless --order, --orders or --list is given",
+        ),
+    ] = False,
+    no_boundaries: Annotated[
+        bool,
+        typer.Option("--no-boundaries", help="N-grams have no boundaries.", show_default=False),
     ] = False,
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Write a public model here: a language model of each source's text.",
-            show_default=False,
+            help="Where the public model goes: a language model of each source's text, which"
+            " `export` and `predict` start from.",
+            show_default="OUTPUT.model",
         ),
     ] = None,
+    no_model: Annotated[
+        bool, typer.Option("--no-model", help="Keep no public model.", show_default=False)
+    ] = False,
     model_order: Annotated[
         int | None,
         typer.Option(
             parser=parse_int,
-            help="Words in the longest n-grams of --model, 2 to 6.",
+            help="Words in the longest n-grams of the public model, 2 to 6.",
             show_default="3",
         ),
     ] = None,
     model_size: Annotated[
         str | None,
         typer.Option(
-            help="How many n-grams --model keeps for each source, such as 500000, or how large it"
-            " is, such as 10MB.",
-            show_default="all",
+            help="How many n-grams the public model keeps for each source, such as 500000, or how"
+            " large it is, such as 10MB.",
+            show_default="10 million n-grams",
         ),
     ] = None,
     text_column: options.TextColumn = "text",
     dialect: options.DialectOptions = options.READ_AS_USUAL,
     tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
+    block_options: options.BlockOptions = options.DEFAULT_BLOCK,
     skip_bad_rows: options.SkipBadRows = False,
     engine_options: options.EngineOptions = options.LOCAL,
     force: options.Force = False,
@@ -164,6 +213,9 @@ def vocab(  # noqa: PLR0915 - one step after another
 ) -> None:
     """Make a vocabulary: the most frequent n-grams of PUBLIC text.
 
+    By default it has words, pairs and triples (orders 1, 2 and 3) with the boundaries of sentences:
+    what a keyboard model needs. --order 3 makes triples only.
+
     Several sources have names (wiki=folder talk=lines.txt) and weigh alike: n-grams are chosen by
     the mean of their frequencies, and the counts of each source are kept. A source is text, an ARPA
     file, a release, or a vocabulary.
@@ -171,14 +223,16 @@ def vocab(  # noqa: PLR0915 - one step after another
     OUTPUT.rows, beside the output, has hashes of the public rows: `count` stops if private text was
     among them.
 
-    --model keeps what the list of n-grams leaves out: all n-grams of each source (text only), as a
-    language model over the words of the vocabulary.
+    OUTPUT.model, beside the output, is the public model: a language model of all n-grams of each
+    source, over the words of the vocabulary. `export` and `predict` find it there. A source that is
+    not text (a release, a vocabulary, an ARPA file) has none.
 
-    Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
+    Example: bayesgram vocab wiki/*.txt.gz -o vocab.parquet
     """
     from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
     from bayesgram.public.mixture import find_identical_sources
+    from bayesgram.public.public_model import default_model_path
     from bayesgram.public.public_rows import check_rows_path
     from bayesgram.public.sources import is_text_path
     from bayesgram.public.vocabulary import Vocabulary, ngram_list_provenance, read_ngram_list
@@ -190,14 +244,27 @@ def vocab(  # noqa: PLR0915 - one step after another
     check_writable(output, force=force, inputs=inputs)
     check_rows_path(output)
     on_spark = engines.is_spark(engine_options.engine, engine_options.master)
-    request = ModelRequest(model, model_order, model_size, engine_options.memory_bytes)
+    request = ModelRequest.from_options(
+        model,
+        model_order,
+        model_size,
+        engine_options.memory_bytes,
+        no_model=no_model,
+        default=default_model_path(output),
+        obstacle=_model_obstacle(source_paths, text_column, on_spark=on_spark),
+    )
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
-    tokenizer = replace(tokenizer_options.tokenizer, boundaries=boundaries)
+    # N-grams that are named (by their order, or in a list) are made as named.
+    is_default = order is None and orders is None and listed is None
+    with_boundaries = _choose_boundaries(boundaries, no_boundaries, default=is_default)
+    tokenizer = replace(tokenizer_options.tokenizer, boundaries=with_boundaries)
     columns: dict[str, Any] = {
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
         **dialect.arguments,
     }
+    blocklist = block_options.blocklist
+    blocked_count = 0
     provenance = Provenance()
     choice: dict[str, Any]  # which n-grams: order and size, or a list
     make_vocabulary: Callable[..., Vocabulary]
@@ -223,14 +290,20 @@ def vocab(  # noqa: PLR0915 - one step after another
         vocabulary, bad_rows = engines.make_vocabulary_on_spark(
             sources, engine_options.master, tokenizer=tokenizer, **choice, **columns
         )
-        vocabulary = vocabulary.with_provenance(provenance)
+        whole = vocabulary.with_provenance(provenance)
+        vocabulary = whole.block(blocklist)
+        blocked_count = len(whole) - len(vocabulary)
     else:
 
-        def make_with_provenance(opened: "Mapping[str, OpenSource]") -> "Vocabulary":
-            return make_vocabulary(sources=opened).with_provenance(provenance)
+        def make_without_blocked(opened: "Mapping[str, OpenSource]") -> "Vocabulary":
+            nonlocal blocked_count
+            made = make_vocabulary(sources=opened).with_provenance(provenance)
+            vocabulary = made.block(blocklist)
+            blocked_count = len(made) - len(vocabulary)
+            return vocabulary
 
         vocabulary, public_model, bad_rows = _make_locally(
-            sources, make_with_provenance, request, tokenizer, **columns
+            sources, make_without_blocked, request, tokenizer, **columns
         )
     _save(vocabulary, output, public_model, request.output, force=force)
     if listed:
@@ -243,6 +316,7 @@ def vocab(  # noqa: PLR0915 - one step after another
     report = {
         "output": str(output),
         **_describe(vocabulary),
+        **({"blocked_ngrams": blocked_count} if json or blocked_count else {}),
         "bad_rows_skipped": bad_rows,
         **_describe_ingredients(vocabulary, json=json),
     }
@@ -259,6 +333,23 @@ def vocab(  # noqa: PLR0915 - one step after another
     )
     if not json:
         named_inputs.print_sources(vocabulary)
+
+
+def _choose_boundaries(wanted: bool, unwanted: bool, *, default: bool) -> bool:
+    """Return whether n-grams have boundaries, as --boundaries and --no-boundaries say."""
+    if wanted and unwanted:
+        raise UsageError("--boundaries and --no-boundaries: give one of them.")
+    return wanted or (default and not unwanted)
+
+
+def _model_obstacle(paths: Sequence[str], text_column: str, *, on_spark: bool) -> str | None:
+    """Return why no public model can be made by default; None if one can."""
+    from bayesgram.public.sources import is_text_path
+
+    if on_spark:
+        return "it is made on this machine and not on Spark"
+    other = [path for path in paths if not is_text_path(path, text_column)]
+    return f"{other[0]} is not text" if other else None
 
 
 def _vocabulary_sentences(vocabulary: "Vocabulary", report: "Mapping[str, Any]") -> list[str]:
@@ -384,7 +475,9 @@ def _parse_orders(order: int | None, orders: str | None) -> list[int]:
     if order is not None and orders is not None:
         raise UsageError("--order and --orders: give one of them.")
     if orders is None:
-        return [DEFAULT_ORDER if order is None else order]
+        from bayesgram.public.vocabulary import DEFAULT_ORDERS
+
+        return [*DEFAULT_ORDERS] if order is None else [order]
     from bayesgram.text.ngrams import check_order
 
     return [
@@ -396,6 +489,8 @@ def _parse_orders(order: int | None, orders: str | None) -> list[int]:
 def _parse_sizes(size: str | None, orders: Sequence[int]) -> int | list[int]:
     """Return one size, or one for each order; refuse 1,000 for a thousand."""
     if size is None:
+        from bayesgram.public.vocabulary import DEFAULT_SIZE
+
         return DEFAULT_SIZE
     sizes = parse_list("--size", size, parse_int, "50k,300k")
     digits = options.remove_separators(size)

@@ -54,6 +54,7 @@ from bayesgram.comparison.statistics import (
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.io.formats import GET_A_COPY
+from bayesgram.notebook import html
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import SEEDED
 from bayesgram.releases.card_sections import norm_histogram, order_details, order_name
@@ -193,7 +194,7 @@ def _format_ratio(ratio: float) -> str:
     return f"{ratio:.2g}" if ratio < 1 else _format_factor(ratio)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """All n-grams and words that releases have in common.
 
@@ -228,6 +229,24 @@ class Comparison:
     fdr: float
     notes: list[str]
     is_measured: bool = True
+
+    def __repr__(self) -> str:
+        compared = " and ".join([", ".join(self.names[:-1]), self.names[-1]])
+        return f"Comparison({compared}: {self.changed_rows.size:,} changes, FDR {self.fdr:g})"
+
+    def _repr_html_(self) -> str:
+        """Show what changed, the surest first, in a notebook."""
+        rows = [
+            (
+                change.ngram,
+                f"{change.shares[change.first]:.3%}",
+                f"{change.shares[change.second]:.3%}",
+                change.description,
+            )
+            for change in map(self.change, self.changed_rows[:10].tolist())
+        ]
+        columns = ("n-gram", "before", "after", "change")
+        return html("Comparison", [("Summary", self.summary)], columns, rows)
 
     @property
     def tested_mask(self) -> Bools:

@@ -213,7 +213,7 @@ def adapt(
     >>> vocabulary = bg.Vocabulary.from_public(text, order=[1, 2], size=100)
     >>> private = pa.table({"user": list(range(2000)), "text": ["the blue fish swims"] * 2000})
     >>> counts = bg.count(private, vocabulary)
-    >>> release = bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7))
+    >>> release = bg.release(counts, vocabulary, epsilon=1, delta=1e-7)
     >>> class Uniform:
     ...     words = ["red", "blue", "fish", "<unk>"]
     ...     def log_probabilities(self, contexts):

@@ -325,6 +325,54 @@ def prune(trie: Trie, size: int) -> Trie:
     return refit(trie, probabilities, select_ngrams(trie, size))
 
 
+def remove_blocked(trie: Trie, masks: list[Bools]) -> Trie:
+    """Return the model without blocked n-grams.
+
+    The probability of a blocked word goes to <unk>, which is never suggested. That of a blocked
+    longer n-gram goes to the words that its context does not list.
+
+    Args:
+        trie: The model.
+        masks: Which n-grams of each order are blocked. A longer n-gram that contains a blocked one
+            is blocked, too.
+    """
+    is_kept_word = ~masks[0]
+    is_kept_word[[word for word in trie.special if word >= 0]] = True
+    new_ids = np.cumsum(is_kept_word) - 1
+    logs = trie.log_probability.astype(np.float64)
+    word_probability: Floats = np.where(
+        logs[trie.nodes(1)] > LOG_NEVER, 10.0 ** logs[trie.nodes(1)], 0.0
+    )
+    word_probability[trie.special.unknown] += word_probability[~is_kept_word].sum()
+    words = trie.words.to_list()
+    kept_words = [words[at] for at in np.flatnonzero(is_kept_word)]
+    levels = [np.arange(len(kept_words), dtype=np.int32)[:, None]]
+    stored = [round_to_stored(word_probability[is_kept_word])]
+    backoffs = []
+    places = new_ids
+    for order in range(2, trie.order + 1):
+        is_kept = ~masks[order - 1]
+        if order > 2 and not is_kept.any():
+            break  # nothing longer is left either
+        below = trie.nodes(order - 1).start
+        nodes = np.arange(trie.nodes(order).start, trie.nodes(order).stop)[is_kept]
+        parents = places[trie.parents[nodes] - below]
+        suffixes = places[trie.suffix[nodes] - below]
+        probability, backoff = fit_backoffs(
+            10.0 ** logs[nodes], stored[-1][suffixes], parents, len(levels[-1])
+        )
+        levels.append(new_ids[trie.ngrams(order)[is_kept]].astype(np.int32))
+        stored.append(probability)
+        backoffs.append(backoff)
+        places = np.cumsum(is_kept) - 1
+    return build_trie(
+        levels,
+        Words.from_array(pa.array(kept_words, pa.large_binary())),
+        [to_log10(probability) for probability in stored],
+        [np.log10(backoff) for backoff in backoffs],
+    )
+
+
 def refit(trie: Trie, probabilities: list[Floats], masks: list[Bools] | None = None) -> Trie:
     """Return a model with these probabilities, in which contexts add up to one again.
 

@@ -18,13 +18,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats
+from bayesgram.choices import TokenizerKind
 from bayesgram.errors import BayesgramError, check_int
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.lm.adaptation import WordLifts
 from bayesgram.lm.language_model import expected_counts
 from bayesgram.releases.provenance import ORIGIN_COLUMN, encode_origins
 from bayesgram.releases.release import Release
+from bayesgram.text.blocklist import NO_BLOCKLIST, Blocklist, refuse_if_all_blocked
 from bayesgram.text.ngrams import END, START
+from bayesgram.text.tokenizer import Tokenizer
 
 PER_MILLION = 1e6
 JSONL_BATCH_ROWS = 1 << 14  # rows that are Python objects at a time; not measured
@@ -34,11 +37,15 @@ MAX_BIAS_WORDS = 2**31 - 1
 # --- Tables ---
 
 
-def release_table(release: Release) -> pa.Table:
+def release_table(release: Release, block: Blocklist = NO_BLOCKLIST) -> pa.Table:
     """Return a release as a table.
 
     Its columns are `ngram`, `probability` and `count`, `standard_deviation` where it is known, and
     `origin` where some n-grams were discovered.
+
+    Args:
+        release: The release.
+        block: Words whose n-grams are left out; the others keep their probabilities.
     """
     has_totals = "expected_counts" in release.card.details
     counts: Floats = expected_counts(release) if has_totals else release.probabilities * PER_MILLION
@@ -53,36 +60,56 @@ def release_table(release: Release) -> pa.Table:
         # Read again as a list of n-grams, the table still says what it was made from.
         **release.provenance().metadata,
     }
-    return pa.table(columns).replace_schema_metadata(metadata)
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
+    blocked = block.mask(release.ngrams, tokenizer)
+    if not blocked.any():
+        return table
+    refuse_if_all_blocked(blocked)
+    return table.filter(pa.array(~blocked))
 
 
-def write_tsv(release: Release, path: str | Path, *, force: bool = False) -> None:
+def write_tsv(
+    release: Release,
+    path: str | Path,
+    *,
+    block: Blocklist = NO_BLOCKLIST,
+    force: bool = False,
+) -> None:
     """Write a line for each n-gram: the words, a tab, the count.
 
     Args:
         release: The release.
         path: The file.
+        block: Words whose n-grams are left out.
         force: Whether an existing file is replaced.
     """
-    table = release_table(release)
+    table = release_table(release, block)
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,
     ):
         counts = np.char.mod("%.6g", table["count"].to_numpy()).tolist()
-        rows = zip(release.ngrams.to_pylist(), counts, strict=True)
+        rows = zip(table["ngram"].to_pylist(), counts, strict=True)
         file.writelines(f"{ngram}\t{count}\n" for ngram, count in rows)
 
 
-def write_jsonl(release: Release, path: str | Path, *, force: bool = False) -> None:
+def write_jsonl(
+    release: Release,
+    path: str | Path,
+    *,
+    block: Blocklist = NO_BLOCKLIST,
+    force: bool = False,
+) -> None:
     """Write a JSON object for each n-gram, with all columns.
 
     Args:
         release: The release.
         path: The file.
+        block: Words whose n-grams are left out.
         force: Whether an existing file is replaced.
     """
-    table = release_table(release)
+    table = release_table(release, block)
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,
@@ -91,22 +118,31 @@ def write_jsonl(release: Release, path: str | Path, *, force: bool = False) -> N
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
 
 
-def write_parquet(release: Release, path: str | Path, *, force: bool = False) -> None:
+def write_parquet(
+    release: Release,
+    path: str | Path,
+    *,
+    block: Blocklist = NO_BLOCKLIST,
+    force: bool = False,
+) -> None:
     """Write all columns as Parquet, with the claim in the metadata of the file.
 
     Args:
         release: The release.
         path: The file.
+        block: Words whose n-grams are left out.
         force: Whether an existing file is replaced.
     """
     with write_file_atomically(path, force=force) as aside:
-        pq.write_table(release_table(release), aside, compression="zstd")
+        pq.write_table(release_table(release, block), aside, compression="zstd")
 
 
 # --- Biasing lists ---
 
 
-def bias_list(lifts: WordLifts, max_words: int | None = None) -> list[tuple[str, float]]:
+def bias_list(
+    lifts: WordLifts, max_words: int | None = None, block: Blocklist = NO_BLOCKLIST
+) -> list[tuple[str, float]]:
     """Return words and their log-ratios, the most useful first.
 
     Of equally useful ones, the first in the release.
@@ -114,14 +150,18 @@ def bias_list(lifts: WordLifts, max_words: int | None = None) -> list[tuple[str,
     Args:
         lifts: The words of a release.
         max_words: How many words at most; None for all.
+        block: Words that are left out.
     """
     if max_words is not None:
         max_words = check_int("prune", max_words, 1, MAX_BIAS_WORDS, "the number of words")
+    words = pa.array(lifts.words, pa.large_string())
+    # Words are tokens already, whatever the tokenizer: phrases don't matter here.
+    is_blocked = block.mask(words, Tokenizer(TokenizerKind.WHITESPACE))
     order = np.argsort(-lifts.usefulness, kind="stable").tolist()
     rows = [
         (lifts.words[at], float(lifts.logs[at]))
         for at in order
-        if lifts.words[at] not in {START, END}
+        if lifts.words[at] not in {START, END} and not is_blocked[at]
     ]
     if not rows:
         raise BayesgramError(
@@ -131,7 +171,12 @@ def bias_list(lifts: WordLifts, max_words: int | None = None) -> list[tuple[str,
 
 
 def write_bias(
-    lifts: WordLifts, path: str | Path, *, max_words: int | None = None, force: bool = False
+    lifts: WordLifts,
+    path: str | Path,
+    *,
+    max_words: int | None = None,
+    block: Blocklist = NO_BLOCKLIST,
+    force: bool = False,
 ) -> int:
     """Write a biasing list, and return how many words it has.
 
@@ -139,9 +184,10 @@ def write_bias(
         lifts: The words of a release.
         path: The file.
         max_words: How many words at most; None for all.
+        block: Words that are left out.
         force: Whether a file that is there already is replaced.
     """
-    rows = bias_list(lifts, max_words)
+    rows = bias_list(lifts, max_words, block)
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,

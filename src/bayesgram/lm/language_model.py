@@ -13,6 +13,7 @@ suggested words, the joint probabilities of a model's n-grams, and the best mode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Bytes, Floats, Ids
 from bayesgram.errors import UsageError, check_int
-from bayesgram.lm.estimate import estimate, prune
+from bayesgram.lm.estimate import estimate, prune, remove_blocked
 from bayesgram.lm.files import (
     ModelContents,
     read_model,
@@ -47,6 +48,7 @@ from bayesgram.releases.provenance import (
     unique_ingredients,
 )
 from bayesgram.releases.release import Release
+from bayesgram.text.blocklist import NO_BLOCKLIST, Blocklist
 from bayesgram.text.ngrams import END
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, chunks
@@ -159,6 +161,34 @@ class LanguageModel:
         """
         about = {**self.about, "pruned_to": size}
         return replace(self, trie=prune(self.trie, size), about=about)
+
+    def block(self, blocklist: Blocklist) -> "LanguageModel":
+        """Return the model without blocked words, and without n-grams of blocked phrases.
+
+        Its probabilities are exact again: quantise it afterwards.
+
+        Args:
+            blocklist: The words and phrases. They are no part of what the model records.
+        """
+        ids_of_word: dict[str, list[int]] = {}  # words that differ by case are one
+        for word_id, word in enumerate(self.trie.words.to_list()):
+            ids_of_word.setdefault(word.decode().lower(), []).append(word_id)
+        phrases = [
+            [ids_of_word[word] for word in phrase]
+            for phrase in blocklist.tokens(self.tokenizer)
+            if all(word in ids_of_word for word in phrase)
+        ]
+        orders = range(1, self.trie.order + 1)
+        masks = [_find_phrases(self.trie.ngrams(order), phrases) for order in orders]
+        if not any(mask.any() for mask in masks):
+            return self
+        trie = remove_blocked(self.trie, masks)
+        casing = {
+            word: spelling
+            for word, spelling in self.casing.items()
+            if trie.words.find_one(word.encode()) >= 0
+        }
+        return replace(self, trie=trie, casing=casing)
 
     # --- Saving and loading ---
 
@@ -312,6 +342,7 @@ class LanguageModel:
         typed: str = "",
         cache: float = 0.0,
         capitals: bool = False,
+        block: Blocklist = NO_BLOCKLIST,
     ) -> list[Prediction]:
         """Return the k likeliest next words after the last, unfinished sentence of a text.
 
@@ -323,14 +354,16 @@ class LanguageModel:
                 stored.
             capitals: Whether a model of lower-case words writes them with the capitals that their
                 place, the model's casing and what is typed ask for.
+            block: Words that are not suggested, and phrases that no suggestion completes.
         """
         if isinstance(context, str):
             sentences = self.tokenizer.split_finished(context)
         else:
             sentences = [list(context)]
-        predictions = self._predict_words(
-            sentences, self.tokenizer.normalize_prefix(typed), k, cache
+        predict_words = partial(
+            self._predict_words, sentences, self.tokenizer.normalize_prefix(typed)
         )
+        predictions = self._predict_unblocked(predict_words, sentences[-1], k, cache, block)
         return self.capitalise(predictions, sentences, typed) if capitals else predictions
 
     @check_arguments
@@ -380,6 +413,27 @@ class LanguageModel:
         """Return the node of the longest context after the words of a sentence so far."""
         start = np.array([self.trie.special.start], np.int32)
         return self.trie.find_state(np.concatenate([start, self._encode_words(words)]))
+
+    def _predict_unblocked(
+        self,
+        predict_words: "Callable[[int, float], list[Prediction]]",
+        before: list[str],
+        k: int,
+        cache: float,
+        block: Blocklist,
+    ) -> list[Prediction]:
+        """Return the k likeliest words that are not blocked; ask for more until there are k."""
+        asked = k
+        while True:
+            predictions = predict_words(asked, cache)
+            allowed = [
+                prediction
+                for prediction in predictions
+                if not block.blocks_next(before, prediction.word, self.tokenizer)
+            ]
+            if len(allowed) >= k or len(predictions) < asked or asked >= MAX_PREDICTIONS:
+                return allowed[:k]
+            asked = min(2 * asked + 8, MAX_PREDICTIONS)
 
     def _predict_words(
         self, sentences: list[list[str]], prefix: str, k: int, cache_weight: float
@@ -595,6 +649,30 @@ def mix_with_cache(
         word: (1 - weight) * p + weight * shares.get(word, 0.0) for word, p in expected.items()
     }
     return sorted(mixed.items(), key=lambda item: (-item[1], item[0].encode()))[:k]
+
+
+# --- Blocked phrases ---
+
+
+def _find_phrases(ngrams: Ids, phrases: Sequence[Sequence[Sequence[int]]]) -> Bools:
+    """Return which n-grams contain a phrase.
+
+    Args:
+        ngrams: N-grams as rows of word ids.
+        phrases: The phrases; each word is given by the ids that it may have.
+    """
+    mask = np.zeros(len(ngrams), np.bool_)
+    order = ngrams.shape[1]
+    single_words = [word_id for phrase in phrases if len(phrase) == 1 for word_id in phrase[0]]
+    if single_words:
+        mask |= np.isin(ngrams, single_words).any(axis=1)
+    for phrase in phrases:
+        for start in range(order - len(phrase) + 1 if len(phrase) > 1 else 0):
+            found = np.ones(len(ngrams), np.bool_)
+            for at, word_ids in enumerate(phrase):
+                found &= np.isin(ngrams[:, start + at], word_ids)
+            mask |= found
+    return mask
 
 
 # --- Casing: words of a lower-case model as a person would write them ---

@@ -60,7 +60,7 @@ from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
 from bayesgram.private.order_counts import check_unlisted_columns, select_order
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
 from bayesgram.releases.card import DRIFT_DETAIL
-from bayesgram.releases.card_sections import BY_ORDER_DETAIL
+from bayesgram.releases.card_sections import BY_ORDER_DETAIL, TOTAL_NOISE_DETAIL
 from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
@@ -200,7 +200,11 @@ class Posterior(CountsMechanism):
         if not counts.unlisted_size:
             groups = [[replace(part, unlisted=None) for part in group] for group in groups]
         details = {str(state.design.order): state.details for state in states}
-        return groups, {"epsilon_slack": noise.slack, BY_ORDER_DETAIL: details}
+        return groups, {
+            TOTAL_NOISE_DETAIL: noise.multiplier,
+            "epsilon_slack": noise.slack,
+            BY_ORDER_DETAIL: details,
+        }
 
     def estimate(
         self,

@@ -27,6 +27,8 @@ from bayesgram.mechanisms.base import (
     require_budget,
     resolve_budget,
 )
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.accounting import Spend, remaining_gaussian_epsilon, remaining_pure_epsilon
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -64,11 +66,37 @@ class ReleaseOptions(TypedDict, total=False):
     on_progress: Callable[[float], None]
 
 
+# The mechanisms that can be given by name, with their default settings.
+MECHANISMS: dict[str, type[CountsMechanism]] = {
+    mechanism.name: mechanism for mechanism in (Posterior, Gaussian, Laplace, LaplacePublic)
+}
+
+
+def make_mechanism(mechanism: CountsMechanism | str | None) -> CountsMechanism:
+    """Return a mechanism that was given by its name, or as it is; the default for None.
+
+    Raises:
+        UsageError: If no mechanism has this name.
+    """
+    if mechanism is None:
+        return Posterior()
+    if not isinstance(mechanism, str):
+        return mechanism
+    if mechanism not in MECHANISMS:
+        raise UsageError.for_argument(
+            "mechanism",
+            repr(mechanism),
+            f"give one of {', '.join(map(repr, MECHANISMS))}, or a mechanism with settings such as"
+            " Gaussian(clip_norm=2); those of the paper are in bayesgram.paper.",
+        )
+    return MECHANISMS[mechanism]()
+
+
 @overload
 def release(
     counts: PrivateCounts,
     vocabulary: Vocabulary,
-    mechanism: CountsMechanism | None = ...,
+    mechanism: CountsMechanism | str | None = ...,
     budget: Budget | None = ...,
     **options: Unpack[ReleaseOptions],
 ) -> Release: ...
@@ -76,7 +104,7 @@ def release(
 def release(
     counts: SegmentedCounts,
     vocabulary: Vocabulary,
-    mechanism: CountsMechanism | None = ...,
+    mechanism: CountsMechanism | str | None = ...,
     budget: Budget | None = ...,
     **options: Unpack[ReleaseOptions],
 ) -> SegmentedRelease: ...
@@ -84,7 +112,7 @@ def release(
 def release(
     counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
-    mechanism: CountsMechanism | None = None,
+    mechanism: CountsMechanism | str | None = None,
     budget: Budget | None = None,
     *,
     epsilon: float | None = None,
@@ -110,7 +138,8 @@ def release(
         counts: Private counts. Counts by segment give a release for all people and one for each
             segment, in one budget.
         vocabulary: The vocabulary that the counts are over.
-        mechanism: How the distribution is made; `Posterior()` if it is left out.
+        mechanism: How the distribution is made, by its name or as an object with settings:
+            "gaussian" is `Gaussian()`. `Posterior()` if it is left out.
         budget: ε and δ; or give `epsilon` and `delta`.
         epsilon: ε, in place of `budget`.
         delta: δ, in place of `budget`; 1e-7 if it is left out and the mechanism uses one.
@@ -143,7 +172,7 @@ def release(
         >>> bg.release(counts, vocabulary, epsilon=1, seed=1).card.claim
         'ε = 1, δ = 1e-07 (NONE)'
     """
-    mechanism = (Posterior() if mechanism is None else mechanism).follow(previous)
+    mechanism = make_mechanism(mechanism).follow(previous)
     budget = resolve_budget(budget, epsilon, delta, default_delta=mechanism.default_delta)
     if expected_users is not None:
         check_int(

@@ -10,14 +10,16 @@ grows with ε, nearly steadily, as the simulated people stay the same.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 from bayesgram.arguments import check_arguments
 from bayesgram.cores import parallel_map
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
+from bayesgram.notebook import html
+from bayesgram.planning.pilot import assumptions_from_pilot
 from bayesgram.planning.simulation import (
     MAX_DRAWS,
     MAX_NGRAMS,
@@ -34,11 +36,14 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import LedgerContents
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card_sections import find_weaknesses
+from bayesgram.releases.release import Release
 
 # --- Defaults and limits: conventions, none of them chosen by an experiment ---
 
 DEFAULT_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 DEFAULT_DELTA = 1e-7
+# What is assumed about people where nothing is known: Reddit posts, by the text of `Assumptions`.
+DEFAULT_ASSUMPTIONS = {"ngrams_a_user": 8.0, "unevenness": 1.2, "difference": 1.8}
 DEFAULT_DRAWS = 3  # simulated releases for each ε
 DRAWS_IF_SLOW = 1  # the same, above SLOW_SIZE
 SLOW_SIZE = 20_000  # n-grams of an order above which one simulated release takes seconds
@@ -319,7 +324,7 @@ class Target:
         return f"{share} of what people write expected to lie within a factor of 2"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What to expect of releases, and under which assumptions.
 
@@ -336,6 +341,7 @@ class Plan:
         target: What should be reached, if anything.
         epsilon: The smallest ε that reaches the target, if one does.
         max_epsilon: The largest ε that was allowed.
+        from_pilot: The names of the assumptions that were taken from a pilot release.
     """
 
     assumptions: Assumptions
@@ -350,6 +356,29 @@ class Plan:
     target: Target
     epsilon: float | None
     max_epsilon: float
+    from_pilot: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        tried = ", ".join(f"{row.epsilon:g}" for row in self.rows)
+        return f"Plan({self.assumptions.users:,.0f} users, ε = {tried}, δ = {self.delta:g})"
+
+    def _repr_html_(self) -> str:
+        """Show what to expect at each ε in a notebook."""
+        rows = [
+            (
+                f"{row.epsilon:g}",
+                f"{row.kl:.3g}",
+                f"{row.closed_share:.0%}",
+                f"{row.known_share:.0%}",
+                f"{row.clipped_share:.0%}",
+            )
+            for row in self.rows
+        ]
+        facts = [("Answer", self.answer)] if self.answer else []
+        facts += [("Assumed", self.assumptions_sentence.removeprefix("Assumed: "))]
+        facts += [("Warning", warning) for warning in self.warnings]
+        columns = ("ε", "KL", "public text's error removed", "known", "users clipped")
+        return html("Plan (simulated)", facts, columns, rows)
 
     @property
     def answer(self) -> str | None:
@@ -385,6 +414,12 @@ class Plan:
     def notes(self) -> list[str]:
         """What a reader must know about the numbers, one sentence or two for each point."""
         notes = [SIMULATED_NOTE, self.assumptions_sentence]
+        if self.from_pilot:
+            names = ", ".join(name.replace("_", " ") for name in self.from_pilot)
+            notes.append(
+                f"From the pilot release: {names}. They are estimates from noisy numbers, of the"
+                " people whom noise does not hide."
+            )
         if self.size < self.vocabulary_size:
             reason = ""
             if self.size == MAX_NGRAMS:
@@ -438,6 +473,7 @@ class Plan:
             "rows": [row.to_json() for row in self.rows],
             "notes": self.notes,
             "warnings": self.warnings,
+            "from_pilot": list(self.from_pilot),
         }
 
 
@@ -445,10 +481,11 @@ class Plan:
 def plan(
     vocabulary: Vocabulary,
     *,
-    users: float,
-    ngrams_a_user: float = 8.0,
-    unevenness: float = 1.2,
-    difference: float = 1.8,
+    users: float | None = None,
+    pilot: Release | None = None,
+    ngrams_a_user: float | None = None,
+    unevenness: float | None = None,
+    difference: float | None = None,
     epsilon: float | Sequence[float] | None = None,
     delta: float | None = None,
     kl: float | None = None,
@@ -466,12 +503,14 @@ def plan(
 
     Args:
         vocabulary: The public n-grams.
-        users: How many people write: a public round figure.
-        ngrams_a_user: N-grams of the vocabulary that a user writes, on average.
+        users: How many people write: a public round figure. Needed without a pilot.
+        pilot: A published release by `posterior` of the same vocabulary. What is not given of the
+            four numbers about people is estimated from it, at no privacy cost.
+        ngrams_a_user: N-grams of the vocabulary that a user writes, on average; 8 without a pilot.
         unevenness: Standard deviation of the logarithm of what users write; 0 if all write the
-            same amount.
+            same amount, 1.2 without a pilot.
         difference: How far private text is from public text: the standard deviation of the
-            logarithm of their ratio. 1.8 is Reddit against Wikipedia.
+            logarithm of their ratio. 1.8, without a pilot, is Reddit against Wikipedia.
         epsilon: One or several ε to plan with; of all releases together.
         delta: δ of all releases together; 1e-7 without it, or that of the ledger.
         kl: Find the smallest ε that reaches this KL divergence instead.
@@ -509,9 +548,14 @@ def plan(
         raise UsageError("epsilon: leave it out with kl or known, which look for an ε.")
     budget = _make_shared_budget(delta, releases, ledger)
     planner = Planner(vocabulary)
-    assumptions = Assumptions(
-        _users_per_segment(users, segments), ngrams_a_user, unevenness, difference
-    )
+    stated = {
+        "users": users,
+        "ngrams_a_user": ngrams_a_user,
+        "unevenness": unevenness,
+        "difference": difference,
+    }
+    people = _complete_assumptions(stated, pilot, vocabulary)
+    assumptions = replace(people, users=_users_per_segment(people.users, segments))
     size = planner.max_size if size is None else size
     draws = (DEFAULT_DRAWS if size <= SLOW_SIZE else DRAWS_IF_SLOW) if draws is None else draws
     check_int("draws", draws, 1, MAX_DRAWS, "how many releases are simulated for each ε")
@@ -541,6 +585,7 @@ def plan(
         target=target,
         epsilon=smallest,
         max_epsilon=budget.max_epsilon,
+        from_pilot=tuple(name for name, value in stated.items() if pilot and value is None),
     )
 
 
@@ -559,6 +604,24 @@ class _Progress:
             self._done += 1
             if self._on_progress is not None:
                 self._on_progress(min(1.0, self._done / self._total))
+
+
+def _complete_assumptions(
+    stated: Mapping[str, float | None], pilot: Release | None, vocabulary: Vocabulary
+) -> Assumptions:
+    """Return what is assumed about people: as stated, else by the pilot, else by default."""
+    given = {name: value for name, value in stated.items() if value is not None}
+    if pilot is not None:
+        return replace(assumptions_from_pilot(pilot, vocabulary), **given)
+    if "users" not in given:
+        raise UsageError(
+            "say how many people write, roughly, with ",
+            Argument("users"),
+            ", or give a release about them with ",
+            Argument("pilot"),
+            ".",
+        )
+    return Assumptions(**{**DEFAULT_ASSUMPTIONS, **given})
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ and of h are fixed by the budget before the first release: trading one for the o
 a choice that the proof does not cover.
 
 A discovery may, with a *failure probability* p, publish what only one user wrote, which no Gaussian
-curve covers. A ledger whose first reservation has such a p sets F = δ/4 aside: Σ p ≤ F, and noise
+curve covers. Any (ε, δ)-DP release of another tool costs its pure ε and a failure probability δ. A
+ledger whose first reservation has such a p sets F = δ/4 aside: Σ p ≤ F, and noise
 has the curve of (ε − 2F, δ − F). In any other ledger, noise has all of (ε, δ), and no p fits.
 
 Everything is rounded to the safe side. Sums are exact and round up. δ_Gauss is computed without
@@ -102,12 +103,16 @@ class Spend:
             ):
                 raise UsageError(f"{field.name}={value}: a spend has finite numbers from 0.")
             object.__setattr__(self, field.name, float(value))
-        for name in ("total_variation", "failure"):
-            if getattr(self, name) and not self.inverse_variance:
-                raise UsageError(
-                    f"{name}={getattr(self, name)}: belongs to Gaussian noise; give"
-                    " inverse_variance too."
-                )
+        if self.total_variation and not self.inverse_variance:
+            raise UsageError(
+                f"total_variation={self.total_variation}: belongs to Gaussian noise; give"
+                " inverse_variance too."
+            )
+        if self.failure and not (self.inverse_variance or self.pure_epsilon):
+            raise UsageError(
+                f"failure={self.failure}: belongs to a release that has noise; give"
+                " inverse_variance or pure_epsilon too."
+            )
 
     @classmethod
     def gaussian(
@@ -128,6 +133,20 @@ class Spend:
                 "multiplier", multiplier, "a noise multiplier is a finite number above 0."
             )
         return cls(_round_up(1 / Fraction(multiplier) ** 2), 0.0, total_variation, failure)
+
+    @classmethod
+    def approximate(cls, epsilon: float, delta: float) -> "Spend":
+        """Return the spend of any (ε, δ)-DP release: its pure ε, and failure with probability δ.
+
+        Formal guarantee: for each ordered pair of neighbours there is a law within total variation
+        δ of the one that comes out, which is ε-indistinguishable from the other, in both
+        directions (docs/ledger.md, "Releases of other tools").
+
+        Args:
+            epsilon: ε of the release, for adding or removing one unit.
+            delta: Its δ; 0 for a pure-ε release.
+        """
+        return cls(pure_epsilon=epsilon, failure=delta)
 
     @property
     def mu_squared(self) -> float:
@@ -373,9 +392,10 @@ def _compose(spends: list[Spend]) -> tuple[Spend, float]:
 def _pure_sum(spends: list[Spend]) -> float:
     """Return Σ ε in decimals, rounded up.
 
-    It is infinite if there is Gaussian noise among them, which no ε covers at δ = 0.
+    It is infinite if there is Gaussian noise among them, or something that may fail: no ε covers
+    either at δ = 0.
     """
-    if any(spend.inverse_variance for spend in spends):
+    if any(spend.inverse_variance or spend.failure for spend in spends):
         return math.inf
     return _round_up_decimal(
         sum((parse_decimal(spend.pure_epsilon) for spend in spends), Fraction(0))

@@ -47,10 +47,11 @@ from bayesgram.privacy.ledger_io import (
     write_transaction,
 )
 from bayesgram.privacy.noise import check_opendp
-from bayesgram.privacy.unit import is_same_unit
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_same_unit
 from bayesgram.version import page_pointer
 
 MAX_NAME_LENGTH = 200  # characters of the name of a population
+OTHER_TOOL = "another tool"  # what an entry of `charge` says in place of a mechanism
 MAX_DESCRIPTION_LENGTH = 10_000  # characters of the JSON text of a description
 
 
@@ -64,7 +65,7 @@ class LedgerCharge(TypedDict):
     delta: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ledger:
     """A budget that belongs to a named population.
 
@@ -75,12 +76,13 @@ class Ledger:
         identity: 32 random hexadecimal digits; copies of a ledger share them.
         population: The name of the people whom the budget is about.
         budget: What may be spent on them in all.
+        period: A label such as "2026"; None if it has none. Nothing depends on it.
 
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "app.ledger"
-        ...     ledger = Ledger.create(path, population="app users", budget=Budget(1, 1e-6))
+        ...     ledger = Ledger.create(path, population="app users", epsilon=1, delta=1e-6)
         ...     number = ledger.reserve(Spend(pure_epsilon=0.1), {"unit": "a user's week"})
         ...     print(number, ledger.read().describe_remaining())
         1 about ε = 0.837 for a Gaussian release at δ = 1e-06, or 0.16 for a pure-ε one
@@ -90,22 +92,46 @@ class Ledger:
     identity: str
     population: str
     budget: Budget
+    period: str | None = None
 
     @classmethod
     @check_arguments
-    def create(cls, path: str | Path, *, population: str, budget: Budget) -> "Ledger":
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        population: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        budget: Budget | None = None,
+        period: str | None = None,
+    ) -> "Ledger":
         """Make a new ledger file, which only its owner can read.
 
         Args:
             path: Where to write it; nothing may exist there.
             population: The name of the people whom the budget is about.
-            budget: What may be spent on them in all.
+            epsilon: ε of everything that may be spent on them.
+            delta: δ of the same; 0 allows pure-ε releases only.
+            budget: Both, in place of `epsilon` and `delta`.
+            period: A label such as "2026". Nothing renews when the period ends: a new period is a
+                new ledger, and what both spend adds up for the same people.
 
         Raises:
-            UsageError: If something exists at `path`, or the name can't be shown.
+            UsageError: If something exists at `path`, a name can't be shown, or the budget is given
+                twice or not at all.
         """
-        check_population(population)
-        _write_new_file(Path(path), _serialize_empty_ledger(population, budget))
+        if budget is None and epsilon is not None and delta is not None:
+            budget = Budget(epsilon, delta)
+        elif budget is None or epsilon is not None or delta is not None:
+            raise UsageError(
+                "a ledger has an ε and a δ that are decided beforehand; give both, such as"
+                " epsilon=1, delta=1e-6."
+            )
+        check_name("population", population, "app users 2025")
+        if period is not None:
+            check_name("period", period, "2026")
+        _write_new_file(Path(path), _serialize_empty_ledger(population, budget, period))
         with suppress(UsageError):  # then whoever writes first makes the lock file
             os.close(open_lock_file(Path(path).resolve()))
         return cls.open(path)
@@ -120,7 +146,43 @@ class Ledger:
             BayesgramError: If the ledger was edited or damaged.
         """
         contents = read_ledger(path)
-        return cls(Path(path).absolute(), contents.identity, contents.population, contents.budget)
+        return cls(
+            Path(path).absolute(),
+            contents.identity,
+            contents.population,
+            contents.budget,
+            contents.period,
+        )
+
+    def __repr__(self) -> str:
+        budget = f"ε = {self.budget.epsilon:g}, δ = {self.budget.delta:g}"
+        period = "" if self.period is None else f", {self.period}"
+        return f"Ledger({self.population!r}{period}: {budget})"
+
+    def _repr_html_(self) -> str:
+        """Show the budget, what is left, and every reservation in a notebook."""
+        from bayesgram.notebook import html  # noqa: PLC0415 - loads Arrow
+
+        contents = self.read()
+        facts = [
+            ("Budget", f"ε = {self.budget.epsilon:g}, δ = {self.budget.delta:g}"),
+            ("Spent", f"ε = {digits_up(contents.spent_epsilon())} at δ = {self.budget.delta:g}"),
+            ("Left", contents.describe_remaining()),
+            ("Promise", contents.promise),
+        ]
+        rows = [
+            (
+                str(entry.number),
+                entry.time[:16].replace("T", " "),
+                str(entry.description.get("mechanism", "–")),
+                str(entry.description.get("epsilon", "–")),
+                "published" if entry.published else "reserved",
+                str(entry.description.get("output", "–")),
+            )
+            for entry in contents.reservations
+        ]
+        columns = ("entry", "time (UTC)", "mechanism", "ε", "state", "output")
+        return html(repr(self), facts, columns, rows)
 
     def read(self) -> LedgerContents:
         """Return everything that the ledger holds now, verified."""
@@ -143,6 +205,44 @@ class Ledger:
         """
         description_text = _serialize_description(description)
         check_opendp()
+        return self._reserve(spend, description, description_text)
+
+    @check_arguments
+    def charge(self, epsilon: float, delta: float, *, by: str, unit: str | None = None) -> int:
+        """Record a release that another tool makes, before or after it is made.
+
+        It costs its pure ε and, where δ is above 0, a failure probability δ. The latter fits only
+        a ledger whose first entry may fail.
+
+        Args:
+            epsilon: ε of the release, for adding or removing one unit.
+            delta: Its δ; 0 if it has none.
+            by: Which release it is and which tool makes it, for people to read.
+            unit: What one unit of privacy is, as in `release`; None for a user.
+
+        Returns:
+            The number of the new entry, which is marked as published.
+
+        Raises:
+            BayesgramError: If it would be too much. Nothing was recorded.
+            UsageError: If a number or a text is not allowed, or the unit is another than that of
+                the ledger. Nothing was recorded.
+        """
+        Budget(epsilon, delta)  # checks both numbers
+        check_name("by", by, "dashboard, other tool")
+        spend = Spend.approximate(epsilon, delta)
+        description = {
+            "mechanism": OTHER_TOOL,
+            "epsilon": epsilon,
+            "delta": delta,
+            "unit": DEFAULT_UNIT if unit is None else check_unit(unit),
+            "output": by,
+        }
+        number = self._reserve(spend, description, _serialize_description(description))
+        self.complete(number)
+        return number
+
+    def _reserve(self, spend: Spend, description: Mapping[str, Any], description_text: str) -> int:
         with write_transaction(self.path) as connection:
             contents = self._read_within(connection)
             refusal = find_refusal(contents, spend, description)
@@ -235,14 +335,14 @@ class Ledger:
         return contents
 
 
-def check_population(name: str) -> None:
+def check_name(argument: str, name: str, example: str) -> None:
     """Refuse a name that is not 1 to 200 printable characters with no space around it."""
     if not (1 <= len(name) <= MAX_NAME_LENGTH and name.isprintable() and name == name.strip()):
         raise UsageError.for_argument(
-            "population",
+            argument,
             ascii(name[:MAX_NAME_LENGTH]),
             f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no space around it; "
-            "'app users 2025' would do.",
+            f"{example!r} would do.",
         )
 
 
@@ -320,9 +420,40 @@ def describe_discovery_refusal(contents: LedgerContents, failure: float | None =
     )
 
 
+def describe_charge_refusal(contents: LedgerContents, failure: float) -> str:
+    """Return why the δ of another tool's release can't be charged, and what can be done.
+
+    Args:
+        contents: What the ledger holds.
+        failure: δ of the release.
+    """
+    budget = contents.budget
+    first_spends = contents.spends[:1]
+    if not budget.delta:
+        reason = "it has δ = 0. Use a ledger of δ > 0, or a release with δ = 0."
+    elif first_spends and not first_spends[0].failure:
+        reason = (
+            "its first entry can't fail, so all of its δ belongs to noise and none was set aside"
+            " for failures. Charge the release to a new ledger before anything else; if that is for"
+            " the same people, what both ledgers spend adds up. Or charge a release with δ = 0."
+        )
+    else:
+        reason = (
+            f"failures may have probability {FAILURE_SHARE * budget.delta:g} together (a quarter of"
+            f" its δ), and {digits_up(contents.spent_failure())} of that is spent. Give a smaller"
+            " δ, if the release has one."
+        )
+    return (
+        f"the budget of population {contents.population!r} has no room for a failure probability"
+        f" of {digits_up(failure)} (δ of the release): {reason} Nothing was recorded."
+    )
+
+
 def _describe_overspending(contents: LedgerContents, spend: Spend) -> str:
     if spend.failure > contents.remaining_for_discovery().failure:
-        return describe_discovery_refusal(contents, spend.failure)
+        is_discovery = spend.inverse_variance > 0
+        describe = describe_discovery_refusal if is_discovery else describe_charge_refusal
+        return describe(contents, spend.failure)
     budget = contents.budget
     total_epsilon = composed_epsilon([*contents.spends, spend], budget.delta)
     would_be = (
@@ -344,7 +475,7 @@ def _explain_failure_share(contents: LedgerContents, spend: Spend) -> str:
     if not (budget.delta and contents.allowance(spend).failure):
         return ""
     return (
-        " As its first entry is a discovery, a quarter of δ is set aside for failures, and noise"
+        " As its first entry may fail, a quarter of δ is set aside for failures, and noise"
         f" has δ = {(1 - FAILURE_SHARE) * budget.delta:g}"
         f" ({page_pointer('ledger')})."
     )
@@ -367,13 +498,14 @@ def _explain_pure_cost(contents: LedgerContents, spend: Spend) -> str:
 # --- Writing ---
 
 
-def _serialize_empty_ledger(population: str, budget: Budget) -> bytes:
+def _serialize_empty_ledger(population: str, budget: Budget, period: str | None) -> bytes:
     header = {
         "format": FORMAT,
         "identity": secrets.token_hex(16),
         "population": population,
         "epsilon": repr(float(budget.epsilon)),
         "delta": repr(float(budget.delta)),
+        "period": period,
         "created": _now(),
     }
     genesis = hash_row(header)

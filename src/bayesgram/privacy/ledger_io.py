@@ -41,7 +41,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.unit import DEFAULT_UNIT, promise
 from bayesgram.version import page_pointer
 
-FORMAT = 3
+FORMAT = 4
 APPLICATION_ID = 0x42474C44  # "BGLD", bytes 68 to 71 of the file
 
 LOCK_TIMEOUT = 60.0  # seconds to wait for other processes that are writing; not measured
@@ -80,6 +80,7 @@ class LedgerContents:
     reservations: tuple[Reservation, ...]
     last_number: int  # of the last entry; 0 if there is none
     last_hash: str  # of the last entry; of the header if there is none
+    period: str | None = None  # a label; nothing depends on it
 
     @property
     def unit(self) -> str | None:
@@ -187,6 +188,7 @@ def read_verified(connection: sqlite3.Connection, path: Path) -> LedgerContents:
         reservations=reservations,
         last_number=header["last_number"],
         last_hash=header["last_hash"],
+        period=header["period"],
     )
 
 
@@ -218,6 +220,7 @@ HEADER_TABLE = """CREATE TABLE header (
     population TEXT NOT NULL,
     epsilon TEXT NOT NULL,
     delta TEXT NOT NULL,
+    period TEXT,
     created TEXT NOT NULL,
     genesis TEXT NOT NULL,
     last_number INTEGER NOT NULL,
@@ -243,7 +246,15 @@ TRIGGERS = tuple(
         ("entries_are_not_removed", "DELETE"),
     )
 )
-GENESIS_COLUMNS = ("format", "identity", "population", "epsilon", "delta", "created")  # hashed
+GENESIS_COLUMNS = (  # hashed
+    "format",
+    "identity",
+    "population",
+    "epsilon",
+    "delta",
+    "period",
+    "created",
+)
 HEADER_COLUMNS = (*GENESIS_COLUMNS, "genesis", "last_number", "last_hash")
 SPEND_COLUMNS = ("inverse_variance", "pure_epsilon", "total_variation", "failure")
 ENTRY_COLUMNS = (  # hashed

@@ -16,7 +16,7 @@ looked for.
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -119,6 +119,14 @@ class Discovery(Tabular):
             log_probabilities=self.log_probabilities[stays],
             vocabulary=self.vocabulary.select(kept_rows),
         )
+
+    def suspicious(self) -> dict[str, str]:
+        """Return what looks like a secret, and why: digits, addresses, codes.
+
+        Read all of it before you publish it: this finds only what has such a form.
+        """
+        reasons = zip(self.ngrams.to_pylist(), suspicions_of(self.ngrams), strict=True)
+        return {ngram: reason for ngram, reason in reasons if reason is not None}
 
     def mark_reviewed(self) -> "Discovery":
         """Return the same discovery, marked as reviewed on its card and in its vocabulary.
@@ -291,3 +299,44 @@ def matches_any(ngrams: pa.LargeStringArray, patterns: Iterable[re.Pattern[str]]
     """Return for each n-gram whether one of the patterns finds something in it."""
     pattern_list = list(patterns)
     return [any(pattern.search(ngram) for pattern in pattern_list) for ngram in ngrams.to_pylist()]
+
+
+# --- Reviewing ---
+
+
+@check_arguments
+def review(
+    discovery: Discovery,
+    decisions: Mapping[str, bool] | None = None,
+    *,
+    drop: Sequence[str] = (),
+) -> Discovery:
+    """Drop some of what a discovery found, before it is published. Costs nothing.
+
+    What contains a dropped n-gram is dropped as well.
+
+    Args:
+        discovery: The discovery. `discovery.suspicious()` lists what looks like a secret.
+        decisions: For each n-gram, whether it may be published. With decisions about all of them
+            the discovery is marked as reviewed: a person has read the strings.
+        drop: Regular expressions: what they find something in is dropped.
+
+    Raises:
+        UsageError: If decisions are missing, or a pattern is no regular expression.
+    """
+    ngrams = discovery.ngrams.to_pylist()
+    try:
+        patterns = [re.compile(pattern) for pattern in drop]
+    except re.error as error:
+        raise UsageError(f"drop: not a regular expression ({error}).") from None
+    stays = ~np.array(matches_any(discovery.ngrams, patterns), np.bool_)
+    if decisions is not None:
+        undecided = [ngram for ngram in ngrams if not isinstance(decisions.get(ngram), bool)]
+        if undecided:
+            raise UsageError(
+                f"decisions: {len(undecided):,} n-grams have neither True nor False, such as"
+                f" {undecided[0]!r}; decide about each."
+            )
+        stays &= np.array([decisions[ngram] for ngram in ngrams], np.bool_)
+    kept = discovery if stays.all() else discovery.keep(stays)
+    return kept if decisions is None else kept.mark_reviewed()

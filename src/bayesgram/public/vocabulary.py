@@ -75,11 +75,14 @@ from bayesgram.releases.provenance import (
     read_origins,
     unique_ingredients,
 )
+from bayesgram.text.blocklist import Blocklist, refuse_if_all_blocked
 from bayesgram.text.ngrams import NgramCounter, NgramMatcher, Owned, check_order, ngram_orders
 from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
+DEFAULT_ORDERS = (1, 2, 3)  # words, pairs and triples: what a keyboard model needs
+DEFAULT_SIZE = 50_000  # n-grams of each order, as many as the paper's vocabulary
 DEFAULT_MEMORY_BYTES = 1 << 30  # for n-grams that are being counted; beyond it they go to disk
 
 logger = logging.getLogger(__name__)
@@ -298,6 +301,18 @@ class Vocabulary(Tabular):
             ngrams, sources, order, self.tokenizer, origins, self.made_from
         )
 
+    def block(self, blocklist: Blocklist) -> "Vocabulary":
+        """Return the vocabulary without the n-grams that contain a blocked word or phrase.
+
+        Raises:
+            BayesgramError: If no n-gram is left.
+        """
+        blocked = blocklist.mask(self.ngrams, self.tokenizer)
+        if not blocked.any():
+            return self
+        refuse_if_all_blocked(blocked)
+        return replace(self.select(np.flatnonzero(~blocked)), row_hashes=self.public_rows)
+
     @property
     def provenance(self) -> Provenance:
         """What was published about people and its n-grams and counts are from."""
@@ -409,10 +424,11 @@ class Vocabulary(Tabular):
         cls,
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
         *,
-        order: int | Sequence[int] = 3,
-        size: int | Sequence[int] = 50_000,
+        order: int | Sequence[int] | None = None,
+        size: int | Sequence[int] = DEFAULT_SIZE,
         text_column: str = "text",
-        tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
+        tokenizer: Tokenizer | None = None,
+        block: Blocklist = Blocklist(),  # noqa: B008 - frozen
         skip_bad_rows: bool = False,
         memory: int = DEFAULT_MEMORY_BYTES,
         delimiter: str | None = None,
@@ -423,11 +439,15 @@ class Vocabulary(Tabular):
         Args:
             inputs: Files, folders, globs or tables; or several sources by name, such as
                 {"wiki": "wiki/*.parquet", "talk": "lines.txt", "news": "model.arpa"}.
-            order: The number of tokens of the n-grams, or several such numbers.
+            order: The number of tokens of the n-grams, or several such numbers. By default words,
+                pairs and triples (1, 2 and 3) with the boundaries of sentences, as a keyboard model
+                needs them.
             size: How many n-grams to choose of each order; or one number for each order, from the
                 shortest.
             text_column: The column of the text, in tables that have columns.
-            tokenizer: How text is cut into tokens.
+            tokenizer: How text is cut into tokens, and whether n-grams have the boundaries of
+                sentences. By default into words in lower case.
+            block: Words whose n-grams are left out; by default a short list of slurs.
             skip_bad_rows: Whether to skip rows that can't be read instead of refusing the input.
             memory: Bytes for n-grams that are being counted.
             delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
@@ -437,11 +457,18 @@ class Vocabulary(Tabular):
         >>> Vocabulary.from_public(table, order=1, size=2).ngrams.to_pylist()
         ['fish', 'the']
         """
+        if tokenizer is None:
+            tokenizer = Tokenizer(boundaries=order is None)
+        if order is None:
+            order = DEFAULT_ORDERS
         read = _text_reader(
             text_column, skip_bad_rows=skip_bad_rows, delimiter=delimiter, encoding=encoding
         )
         sources = open_sources(inputs_by_source(inputs), tokenizer, text_column, read)
-        return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
+        vocabulary = cls.from_sources(
+            sources, order=order, size=size, tokenizer=tokenizer, memory=memory
+        )
+        return vocabulary.block(block)
 
     @classmethod
     @check_arguments

@@ -12,11 +12,13 @@ from typing import Any
 
 from bayesgram.io.segments import ALL, OTHER, format_names
 from bayesgram.notebook import html
+from bayesgram.privacy.accounting import digits_up
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person, promise
 from bayesgram.releases.card_sections import (
     BY_ORDER_DETAIL,
     SOURCE_WEIGHTS_DETAIL,
+    TOTAL_NOISE_DETAIL,
     Grade,
     Weakness,
     clip_norms_text,
@@ -75,6 +77,17 @@ ONE_ID = "one person has one user id (k ids cost k times the ε, and at least k 
 SMALL_DELTA = "delta is far below 1 / (a public bound on the number of users)"
 CHOSEN = "the vocabulary and the settings were chosen without looking at the private text"
 PUBLISHED = "the releases that it follows were published, or could have been: they are public input"
+# What no ε covers, because it is public input or not computed from the private text.
+STATED_IS_PUBLIC = (
+    "what the curator states: settings, bound on users, unit, names of segments, the command"
+)
+PUBLIC_TEXT_IS_PUBLIC = "the public text, the vocabulary and their sizes"
+RUN_IS_PUBLIC = (
+    "that the release exists, when it was made, how long the run took and whether a run failed"
+)
+KEEPERS_NUMBERS = (
+    "what `count`, `evaluate` and an audit print: numbers for the keeper of the data only"
+)
 EXCEPT = ", but for the n-grams that were discovered there, at an ε of their own"
 
 
@@ -230,6 +243,48 @@ class Card:
         return f"ε = {epsilon}, δ = {format_number(self.delta)}{unit} ({self.label})"
 
     @property
+    def noise_multiplier(self) -> float | None:
+        """σ of one Gaussian mechanism that costs as much as the release; None if it is not one."""
+        if self.guarantee is not Guarantee.PROVED:
+            return None
+        name = TOTAL_NOISE_DETAIL if TOTAL_NOISE_DETAIL in self.details else "noise_multiplier"
+        return self.details.get(name)
+
+    @property
+    def gaussian_mu(self) -> float | None:
+        """μ of its Gaussian differential privacy, 1/σ; None if its noise is not Gaussian."""
+        return None if self.noise_multiplier is None else 1 / self.noise_multiplier
+
+    @property
+    def zcdp_rho(self) -> float | None:
+        """ρ of its zero-concentrated differential privacy, 1/(2σ²); None if it is not Gaussian."""
+        return None if self.noise_multiplier is None else 1 / (2 * self.noise_multiplier**2)
+
+    @property
+    def gaussian_sentence(self) -> str | None:
+        """μ and ρ, for who composes by them; None if the noise is not Gaussian."""
+        if self.gaussian_mu is None or self.zcdp_rho is None:
+            return None
+        sentence = (
+            f"μ = {digits_up(self.gaussian_mu)} (Gaussian differential privacy),"
+            f" ρ = {digits_up(self.zcdp_rho)} (zero-concentrated)"
+        )
+        failure = self.details.get("failure_probability")
+        return (
+            f"{sentence}, but for a failure probability of {failure:.3g}" if failure else sentence
+        )
+
+    @property
+    def not_protected(self) -> tuple[str, ...]:
+        """What no ε covers: public input, and what is not in the release. Empty without a proof."""
+        if self.guarantee is not Guarantee.PROVED:
+            return ()
+        vocabulary = PUBLIC_TEXT_IS_PUBLIC
+        if self.discoveries_sentence:
+            vocabulary += ", but for discovered n-grams, which have an ε of their own"
+        return (STATED_IS_PUBLIC, vocabulary, RUN_IS_PUBLIC, KEEPERS_NUMBERS)
+
+    @property
     def label(self) -> str:
         """PROVED, EMPIRICAL or NONE; with a grade if it is proved and protects little."""
         return self.guarantee.name if self.grade is None else f"{self.guarantee.name}, {self.grade}"
@@ -382,7 +437,9 @@ class Card:
             ("Guarantee", f"{self.guarantee.name}: {self.promise_sentence}"),
             ("Claims", self.claim),
             *(("Warning", warning) for warning in self.warnings),
+            ("Also", self.gaussian_sentence or ""),
             ("Protects", self.protects),
+            ("Outside ε", "; ".join(self.not_protected)),
             ("A person", self.person_sentence or "" if self.unit or self.ledger else ""),
             ("Composes", self.composition_sentence),
             ("Vocabulary", self.vocabulary_sentence),
@@ -421,6 +478,9 @@ class Card:
             "composition": self.composition_sentence,
             "follows": self.chain_sentence,
             "assumes": list(self.assumptions),
+            "mu": self.gaussian_mu,
+            "rho": self.zcdp_rho,
+            "not_protected": list(self.not_protected),
             "made_from": [str(ingredient) for ingredient in self.ingredients],
             "warnings": self.warnings,
             "quality": self.quality_sentences,
@@ -491,6 +551,8 @@ def check_card_values(values: Mapping[str, Any]) -> None:
     _require("inferred", _is_inferred(values["inferred"]))
     details = values["details"]
     _require("details", isinstance(details, dict))
+    for name in (TOTAL_NOISE_DETAIL, "noise_multiplier"):
+        _require(name, name not in details or _is_number(details[name], 1e-9))
     _require("expected counts", _has_totals(details))
     _require("orders", _has_measured_orders(details))
     _require("segments", _has_segment_changes(details))

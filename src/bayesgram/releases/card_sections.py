@@ -328,6 +328,9 @@ def join_words(words: Sequence[str]) -> str:
 
 # --- How each order was measured ---
 
+# The noise of the whole release over what one unit can change: σ of one Gaussian mechanism that
+# costs as much as all of its measurements together.
+TOTAL_NOISE_DETAIL = "total_noise_multiplier"
 BY_ORDER_DETAIL = "by_order"  # the name of the detail: clip norm, noise and histogram by order
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from bayesgram.errors import UsageError
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.io.segments import ALL, Segments
+from bayesgram.io.segments import ALL, Segments, format_names
+from bayesgram.notebook import html
 from bayesgram.releases import CARD_FILE, DISTRIBUTION_FILE
 from bayesgram.releases.release import CONTENTS, Release
 
@@ -105,7 +106,7 @@ def folder_contents(segments: Segments) -> list[str]:
     return [f"{name}/{file}" for name in (ALL, *segments.all_names) for file in CONTENTS]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SegmentedRelease(Mapping[str, Release]):
     """Releases by the name of their segment, `all` first.
 
@@ -140,6 +141,19 @@ class SegmentedRelease(Mapping[str, Release]):
             },
             segments,
         )
+
+    def __repr__(self) -> str:
+        names = format_names(list(self.releases))
+        return f"SegmentedRelease(by {self.segments.by!r}: {names}; {self.all.card.claim})"
+
+    def _repr_html_(self) -> str:
+        """Show the card of all people and the first n-grams of each segment in a notebook."""
+        rows = [
+            (name, ", ".join(estimate.ngram for estimate in release.top(3)))
+            for name, release in self.items()
+        ]
+        columns = ("segment", "most frequent")
+        return html(repr(self), self.all.card.summary_lines, columns, rows)
 
     @property
     def all(self) -> Release:
