@@ -30,7 +30,7 @@ from bayesgram.inference.model_choice import (
     thin,
     word_evidence,
 )
-from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
+from bayesgram.inference.noisy_counts import VAGUE_REL_STD, NoisyCounts, PublicNgrams
 from bayesgram.inference.pooling import (
     MAX_STEPS,
     Pool,
@@ -56,14 +56,6 @@ MIN_TOTAL_Z = 6.0
 # expected within a factor of 2 of public text; it was 26% for commits and 39% for film reviews.
 PUBLIC_REL_STD = 1.5
 
-# Relative standard deviation of the total when it is extrapolated from the counts of n-grams that
-# are frequent in public text: public text that is wrong finds too little. Chosen by hand.
-PRIOR_TOTAL_REL_STD = 0.5
-
-# Relative standard deviation of the sum of what shrinkage expects of n-grams that noise hides.
-# Seen: the sum was up to 1.45 times the truth (film reviews, ε = 0.2).
-HIDDEN_SUM_REL_STD = 0.5
-
 # What noise hides is not scaled down by more than this factor to match the total.
 MIN_TOTAL_FACTOR = 0.05
 
@@ -72,9 +64,6 @@ MIN_TOTAL_FACTOR = 0.05
 # few n-grams that are much more frequent than in public text make it look good. Chosen by hand.
 MODEL_PENALTY = 1.0
 UNIFORM_PENALTY = 10.0
-
-# Log-likelihood from which the learnt weights of sources are taken as they are. Chosen by hand.
-ACCEPT_LOG_EVIDENCE = 10.0
 
 # Gauss–Newton steps on a fitting view; they start from the effects that all data gave.
 REFIT_STEPS = 4
@@ -211,7 +200,7 @@ def refine_total(measured: NoisyCounts, prior: Floats) -> NoisyCounts:
     information = float((weights * prior**2).sum())
     total_by_counts = float((weights * prior * measured.counts).sum()) / information
     # Public text that is wrong finds too little.
-    prior_std = PRIOR_TOTAL_REL_STD * max(total_by_counts, measured.total)
+    prior_std = VAGUE_REL_STD * max(total_by_counts, measured.total)
     measured_precision = 1 / measured.total_noise**2
     counts_precision = 1 / (1 / information + prior_std**2)
     precision = measured_precision + counts_precision
@@ -228,7 +217,7 @@ def _learn_weights(measured: NoisyCounts, public: PublicNgrams) -> tuple[PublicN
     penalty = MODEL_PENALTY * (len(public.sources) - 1)
     evidence = ngram_evidence(learnt.weights @ public.sources, public.prior, measured)
     score = evidence - penalty * MODEL_SHARES
-    share = float(MODEL_SHARES[np.argmax(score)]) if score.max() < ACCEPT_LOG_EVIDENCE else 1.0
+    share = float(MODEL_SHARES[np.argmax(score)])
     equal = _equal_weights(public)
     if not share:
         return public, equal
@@ -321,7 +310,7 @@ def match_total(expected: Floats, measured: NoisyCounts) -> Floats:
     movable_sum = float(movable.sum())
     if movable_sum <= 0:
         return expected
-    sum_var = (HIDDEN_SUM_REL_STD * movable_sum) ** 2
+    sum_var = (VAGUE_REL_STD * movable_sum) ** 2
     trust = sum_var / (sum_var + measured.total_noise**2)
     excess = trust * (float(expected.sum()) - measured.total)
     factor = max(1 - excess / movable_sum, MIN_TOTAL_FACTOR)

@@ -25,11 +25,6 @@ from bayesgram.inference.noisy_counts import NoisyCounts
 from bayesgram.releases.intervals import KNOWN_FACTOR, TYPICAL_ERROR, probability_within_factor
 from bayesgram.releases.quality import COVERAGE_DETAIL, QUALITY_DETAIL, STD_PARTS_DETAIL
 
-# Relative standard deviation of the odds t/u by clipping, over that of a frequent n-gram's share:
-# users who write little, and none of the listed n-grams, are clipped least. Chosen on commits,
-# reviews and posts: the odds of clipped text were 0.68 to 1.02 times those of all text.
-COVERAGE_BIAS = 1.0
-
 # Standard deviation of the logarithm of the ratio of two orders' clipped totals, from that of the
 # text: it was 0.8 to 1.2 times the true one for commits, reviews and posts.
 TOTAL_RATIO_LOG_STD = 0.2
@@ -62,7 +57,10 @@ def estimate_coverage(measured: NoisyCounts) -> tuple[float, float] | None:
         np.hypot(unlisted_at * measured.total_noise, listed_at * measured.unlisted_noise)
         / max(listed_at + unlisted_at, 1.0) ** 2
     )
-    bias_std = COVERAGE_BIAS * measured.clipping.bias_rel_std * share * (1 - share)
+    # The odds t/u have the bias of a frequent n-gram: users who write little, and none of the listed
+    # n-grams, are clipped least. Odds of clipped text were 0.68 to 1.02 times those of all text
+    # (commits, reviews, posts).
+    bias_std = measured.clipping.bias_rel_std * share * (1 - share)
     return share, float(min(np.hypot(noise_std, bias_std), 1.0))
 
 
