@@ -62,6 +62,8 @@ def made(tmp_path_factory):
     (folder / "b.txt").write_text("see you soon\nthank you so much\n" * 20)
     shutil.copy(folder / "b.txt", folder / "public-held-out.txt")
     pq.write_table(pa.table({"text": ["thank you", "see you soon"]}), folder / "a.parquet")
+    messages = pa.table({"user": list(range(40)), "text": ["thank you"] * 40})
+    pq.write_table(messages, folder / "messages.parquet")
     for name, source in (("vocab", "wiki/a.txt.gz"), ("other", "wiki/b.txt.gz")):
         sizes = ("--orders", "1,2", "--size", 200)
         run_in_process("vocab", source, *sizes, "-o", f"{name}.parquet", cwd=folder)
@@ -78,6 +80,7 @@ def made(tmp_path_factory):
     ledger.complete(ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian"}))
     assert ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian"}) == 3
     shutil.copy(folder / "app.ledger", folder / "ledgers" / "app.ledger")
+    Ledger.create(folder / "all.ledger", population="app users", budget=Budget(4.0, 1e-6))
     return folder
 
 

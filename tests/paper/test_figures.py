@@ -281,6 +281,8 @@ def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
 def test_values_out_of_range_are_refused(tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as refused:
-        reproduce([ExperimentName.ALL], Path("out"), quick=True, **options)
+        reproduce(
+            names=[ExperimentName.ALL], output=Path("out"), quick=True, quiet=False, **options
+        )
     assert message in str(refused.value)
     assert list(tmp_path.iterdir()) == []

@@ -5,11 +5,12 @@ import stat
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.private.split import held_out_mask
+from helpers.hypothesis_profiles import examples
 
 
 def rows_of(path, columns=("user", "text")):
@@ -27,7 +28,7 @@ def run(table, folder, **options):
 USERS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=3)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     rows=st.lists(st.tuples(USERS, st.text("ab ", max_size=5)), min_size=1, max_size=30),
     data=st.data(),

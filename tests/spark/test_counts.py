@@ -544,8 +544,17 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
     )
     for name, more in (("here", []), ("there", ["--engine", "spark"])):
         text = ["one.parquet", "two.csv", "--text-column", "body"]
-        run("vocab", *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more)
-        sources = ["a=one.parquet", "b=two.csv", "--text-column", "body", "--json", *more]
+        no_model = [] if more else ["--no-model"]
+        run("vocab", *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more, *no_model)
+        sources = [
+            "a=one.parquet",
+            "b=two.csv",
+            "--text-column",
+            "body",
+            "--json",
+            *more,
+            *no_model,
+        ]
         told = run(
             "vocab", *sources, "--orders", "1,2", "--size", "60,80", "-o", f"{name}-sources.parquet"
         )

@@ -179,7 +179,7 @@ def charge(
     Charge it before the other tool runs. A release that was made already is charged in the same
     way; if the ledger refuses it, its cost is real all the same.
 
-    Example: bayesgram ledger charge app.ledger --epsilon 0.5 --delta 1e-8 --by "dashboard, other
+    Example: bayesgram ledger charge all.ledger --epsilon 0.5 --delta 1e-8 --by "dashboard, other
     tool"
     """
     from bayesgram.privacy.ledger import Ledger
