@@ -12,8 +12,8 @@ from helpers.commands import check_output
 
 SIZE, USERS = 60, 3_000
 RELEASE = ("release", "counts.parquet", "--vocab", "vocab.parquet", "--epsilon", 4)
-WIKI = r"(, hardly like wiki \(<?\d+%\)| and wiki \(\d+% ± \d+\))"
-LINE = rf"^Sources:    Your people write like talk \(\d+% ± \d+\){WIKI}\.$"
+WIKI = r"(, but hardly wiki \(<?\d+%\)| and wiki \(\d+% ± \d+\))"
+LINE = rf"^Sources:    People's text resembles talk \(\d+% ± \d+\){WIKI}\.$"
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,7 @@ def test_noise_that_hides_the_answer_is_said(work):
         "-o",
         "faint",
     )
-    assert "Sources:    Too noisy to say which public text your people write like." in check_output(
-        *faint, cwd=work
+    assert (
+        "Sources:    Too noisy to say which public text people's text resembles."
+        in check_output(*faint, cwd=work)
     )

@@ -309,7 +309,7 @@ class Card:
 
     @property
     def sources_sentence(self) -> str | None:
-        """Which public text people write like; None if there is one source."""
+        """Which public text people's text resembles; None if there is one source."""
         return sources_sentence(self.details)
 
     @property
