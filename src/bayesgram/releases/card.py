@@ -69,7 +69,7 @@ DRIFT_DETAIL = "drift"  # how far people have moved since the last release, by o
 # Sentences.
 NOBODY = "nobody for certain"
 SEQUENTIAL = (
-    "with other releases about the same people, ε and δ add up, or less: see"
+    "another release about the same people costs extra; a ledger keeps the sum:"
     f" {page_pointer('ledger')}"
 )
 SEEDED = "seeded: not for publication"
