@@ -1,5 +1,6 @@
 """What release, report and the card say of several public sources, through the installed entry point."""
 
+import html
 import json
 import re
 
@@ -49,9 +50,8 @@ def test_the_terminal_the_card_and_the_report_say_the_same(work):
     assert said
     line = said[0].removeprefix("Sources:    ")
     check_output("report", "out", "--vocab", "vocab.parquet", "-o", "report.html", cwd=work)
-    assert f"<p>{line}</p>".replace("<1%", "&lt;1%") in (work / "report.html").read_text(
-        encoding="utf-8"
-    )
+    page = html.unescape((work / "report.html").read_text(encoding="utf-8"))
+    assert f"<p>{line}</p>" in page
 
 
 def test_machines_get_numbers(work):

@@ -128,7 +128,7 @@ def test_the_report_has_the_sentence_and_every_order():
         }
     )
     shown = render_report([ReleaseView("out", made)])
-    assert "People's text resembles talk (80% ± 2) and wiki (20% ± 2)." in shown
+    assert "People&#39;s text resembles talk (80% ± 2) and wiki (20% ± 2)." in shown
     assert "<tr><td><bdi>talk</bdi></td><td>30% ± 2</td><td>80% ± 2</td></tr>" in shown
     assert shown.index(">trigrams</text>") < shown.index(">words</text>")
     assert "source weights" not in shown
