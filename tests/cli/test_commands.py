@@ -260,7 +260,7 @@ def test_demo_at_small_size(work):
     assert sum(
         source["weight"] for source in told["source_weights"]["3"].values()
     ) == pytest.approx(1, abs=1e-3)
-    assert "your people write like" in told["sources"].lower()
+    assert "people's text resembles" in told["sources"].lower()
     assert (
         len(told["lifted"]) <= 12
     )  # none where so few people leave the prior as it is: the noise is real

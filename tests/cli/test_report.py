@@ -96,7 +96,7 @@ def test_a_public_report_reads_no_private_file(work, tmp_path):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "--epsilon 0.5" in text
     assert "give the vocabulary with" not in text
-    assert "write like" not in text  # there is one source
+    assert "resembles" not in text  # there is one source
     assert "for publication" not in text
     assert "private numbers" not in text
     assert "KL" not in text

@@ -67,7 +67,7 @@ def test_every_card_says_who_is_protected_by_how_much_and_what_it_is_worth(mecha
     assert ("everything one user wrote in these data" in shown) == (
         card.guarantee is Guarantee.PROVED
     )
-    assert ("add up" in shown) == (card.guarantee is Guarantee.PROVED)
+    assert ("costs extra" in shown) == (card.guarantee is Guarantee.PROVED)
     assert card.guarantee.name in card.claim
     assert card.to_json()["software"].startswith("bayesgram ")
     assert Card.from_json(json.loads(json.dumps(card.to_json()))).to_json() == json.loads(

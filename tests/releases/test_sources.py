@@ -26,29 +26,29 @@ def said(sources, order="3"):
 @pytest.mark.parametrize(
     ("sources", "sentence"),
     [
-        (web_catalogue.SOURCES, "Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."),
-        ({"a": (0.97, 0.01), "b": (0.03, 0.01)}, "Your people write like a (97% ± 2), hardly like b (3%)."),
-        ({"a": (1.0, 0.0), "b": (0.0, 0.0)}, "Your people write like a (100% ± 1), hardly like b (0%)."),
-        ({"a": (0.998, 0.001), "b": (0.002, 0.001)}, "Your people write like a (100% ± 1), hardly like b (<1%)."),
-        ({"a": (0.5, 0.1), "b": (0.5, 0.1)}, "Your people write like a (50% ± 20) and b (50% ± 20)."),
+        (web_catalogue.SOURCES, "People's text resembles reviews (60% ± 1) and talk (34% ± 1), but hardly wiki (6%)."),
+        ({"a": (0.97, 0.01), "b": (0.03, 0.01)}, "People's text resembles a (97% ± 2), but hardly b (3%)."),
+        ({"a": (1.0, 0.0), "b": (0.0, 0.0)}, "People's text resembles a (100% ± 1), but hardly b (0%)."),
+        ({"a": (0.998, 0.001), "b": (0.002, 0.001)}, "People's text resembles a (100% ± 1), but hardly b (<1%)."),
+        ({"a": (0.5, 0.1), "b": (0.5, 0.1)}, "People's text resembles a (50% ± 20) and b (50% ± 20)."),
         ({"a": (0.4, 0.01), "b": (0.35, 0.01), "c": (0.25, 0.01)},
-         "Your people write like a (40% ± 2), b (35% ± 2) and c (25% ± 2)."),
+         "People's text resembles a (40% ± 2), b (35% ± 2) and c (25% ± 2)."),
         ({"a": UNSURE, "b": UNSURE}, UNKNOWN_SOURCES),
         ({"a": (0.6, 0.2), "b": (0.4, 0.2)}, UNKNOWN_SOURCES),
         ({"a": (0.9, 0.3), "b": (0.1, 0.3)}, UNKNOWN_SOURCES),
         ({"a": (1 / 3, 0.5), "b": (1 / 3, 0.5), "c": (1 / 3, 0.5)}, UNKNOWN_SOURCES),
         # one text, given twice: the twins can't be told apart, the third can
         ({"a": (0.6, 0.01), "b": (0.2, 0.35), "b2": (0.2, 0.35)},
-         "Your people write like a (60% ± 2). Too noisy to tell b and b2 apart (40% together)."),
+         "People's text resembles a (60% ± 2). Too noisy to tell b and b2 apart (40% together)."),
         ({"a": (0.47, 0.35), "a2": (0.47, 0.35), "b": (0.06, 0.01)},
-         "Your people hardly write like b (6%). Too noisy to tell a and a2 apart (94% together)."),
+         "People's text hardly resembles b (6%). Too noisy to tell a and a2 apart (94% together)."),
         ({"a": (0.6, 0.1), "b": (0.2, 0.2), "c": (0.2, 0.2)},
-         "Your people write like a (60% ± 20). Too noisy to tell b and c apart (40% together)."),
+         "People's text resembles a (60% ± 20). Too noisy to tell b and c apart (40% together)."),
         ({"a": (0.7, 0.15), "b": (0.15, 0.2), "c": (0.15, 0.2)},
-         "Your people write like a (70% ± 30). Too noisy to say about b and c."),
-        ({"a": (1.0, 0.2), "b": (0.0, 0.2)}, "Your people write like a (100% ± 40). Too noisy to say about b."),
+         "People's text resembles a (70% ± 30). For b and c it is too noisy to say."),
+        ({"a": (1.0, 0.2), "b": (0.0, 0.2)}, "People's text resembles a (100% ± 40). For b it is too noisy to say."),
         ({"a": (0.9, 0.01), **{f"b{n}": (0.025, 0.002) for n in range(4)}},
-         "Your people write like a (90% ± 2), hardly like 4 others (10% together)."),
+         "People's text resembles a (90% ± 2), but hardly 4 others (10% together)."),
     ],
 )  # fmt: skip
 def test_the_sentence(sources, sentence):
@@ -70,7 +70,7 @@ def test_the_longest_ngrams_are_spoken_of():
     }
     assert (
         sources_sentence({SOURCE_WEIGHTS_DETAIL: by_order})
-        == "Your people write like b (70% ± 2) and a (30% ± 2)."
+        == "People's text resembles b (70% ± 2) and a (30% ± 2)."
     )
     assert [*read_source_weights({SOURCE_WEIGHTS_DETAIL: by_order})] == [1, 3]
 
@@ -107,7 +107,7 @@ def test_the_card_says_it_in_a_line_of_its_own():
     card = release({"3": web_catalogue.SOURCES}).card
     lines = str(card).splitlines()
     assert (
-        "Sources:    Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."
+        "Sources:    People's text resembles reviews (60% ± 1) and talk (34% ± 1), but hardly wiki (6%)."
         in lines
     )
     assert "source_weights" not in str(card)
@@ -128,7 +128,7 @@ def test_the_report_has_the_sentence_and_every_order():
         }
     )
     shown = render_report([ReleaseView("out", made)])
-    assert "Your people write like talk (80% ± 2) and wiki (20% ± 2)." in shown
+    assert "People&#39;s text resembles talk (80% ± 2) and wiki (20% ± 2)." in shown
     assert "<tr><td><bdi>talk</bdi></td><td>30% ± 2</td><td>80% ± 2</td></tr>" in shown
     assert shown.index(">trigrams</text>") < shown.index(">words</text>")
     assert "source weights" not in shown
@@ -152,7 +152,7 @@ def test_one_source_has_no_part_of_the_report():
     plain = render_report(
         [ReleaseView("out", web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0))]
     )
-    assert "write like" not in plain
+    assert "resembles" not in plain
     assert "sources" not in plain.lower().split("</style>")[1]
 
 

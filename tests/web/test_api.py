@@ -255,7 +255,7 @@ def test_the_weights_of_sources_in_words_and_numbers():
     known, hidden, one = (ask(f"/api/card?release={at}").json() for at in range(3))
     assert (
         known["sources"]
-        == "Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."
+        == "People's text resembles reviews (60% ± 1) and talk (34% ± 1), but hardly wiki (6%)."
     )
     pictures = [ask(f"/api/card/pictures?release={at}").json() for at in range(3)]
     assert mark_labels(pictures[0]["sources"])[:3] == [
@@ -265,7 +265,7 @@ def test_the_weights_of_sources_in_words_and_numbers():
     ]
     assert "'bar blue'" not in str(pictures[1]["sources"])  # hollow: it may be noise
     assert "sources" not in pictures[2]
-    assert hidden["sources"] == "Too noisy to say which public text your people write like."
+    assert hidden["sources"] == "Too noisy to say which public text people's text resembles."
     assert one["sources"] is None
     assert not any("source" in fact for fact in known["facts"])
 

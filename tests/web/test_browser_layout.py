@@ -27,7 +27,7 @@ def test_the_card_says_which_public_text_people_write_like(opened, sources_addre
     page = opened("privacy", at=sources_address, width=width)
     card = page.locator("#card")
     playwright.expect(card).to_contain_text(
-        "Your people write like reviews (60% ± 1) and talk (34% ± 1)"
+        "People's text resembles reviews (60% ± 1) and talk (34% ± 1)"
     )
     marks = card.get_by_role("group", name="Weights of the public sources").get_by_role("img")
     playwright.expect(marks).to_have_count(6)
@@ -40,11 +40,11 @@ def test_the_card_says_which_public_text_people_write_like(opened, sources_addre
     assert seen <= room
     page.locator("#card-release").select_option("1")
     playwright.expect(card).to_contain_text(
-        "Too noisy to say which public text your people write like."
+        "Too noisy to say which public text people's text resembles."
     )
     page.locator("#card-release").select_option("2")
     playwright.expect(card).to_contain_text("How many users were clipped")
-    playwright.expect(card).not_to_contain_text("write like")
+    playwright.expect(card).not_to_contain_text("resembles")
 
 
 @pytest.mark.parametrize("part", ["keyboard", "browse", "changes", "privacy", "plan"])

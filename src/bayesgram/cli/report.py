@@ -83,7 +83,7 @@ def report(
     registry_facts: Annotated[
         Path | None,
         typer.Option(
-            help="What only you can say in that entry, as TOML (docs/files.md).",
+            help="What only you can say in that entry, as TOML (bayesgram docs files).",
             show_default=False,
         ),
     ] = None,

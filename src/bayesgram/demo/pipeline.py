@@ -158,7 +158,7 @@ class DemoResults:
     lifted: list[ProbabilityChange]  # n-grams that the shown release makes more likely
     lowered: list[ProbabilityChange]
     norms: list[NormBin]  # the norm histogram of the shown release
-    sources: str | None  # a sentence: which public text its people write like
+    sources: str | None  # a sentence: which public text its people's text resembles
     source_weights: dict[str, Any]  # the same in numbers, by order
     secrets: int  # planted in private text
     leaked: int  # of them, readable from any release or from the discovery

@@ -69,7 +69,7 @@ DRIFT_DETAIL = "drift"  # how far people have moved since the last release, by o
 # Sentences.
 NOBODY = "nobody for certain"
 SEQUENTIAL = (
-    "with other releases about the same people, ε and δ add up, or less: see"
+    "another release about the same people costs extra; a ledger keeps the sum:"
     f" {page_pointer('ledger')}"
 )
 SEEDED = "seeded: not for publication"
@@ -309,7 +309,7 @@ class Card:
 
     @property
     def sources_sentence(self) -> str | None:
-        """Which public text people write like; None if there is one source."""
+        """Which public text people's text resembles; None if there is one source."""
         return sources_sentence(self.details)
 
     @property

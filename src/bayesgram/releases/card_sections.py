@@ -3,7 +3,7 @@
 - ε and δ as numbers that a person can use; limits are rounded to the side on which they stay true.
 - Weaknesses: plain words where a promise holds and protects little. They follow from ε, δ and a
   public bound on the number of users. Whether a promise is proved is for the card to say.
-- Source weights: which public text people write like, from the learnt weights of several sources.
+- Source weights: which public text people's text resembles, by the learnt weights of sources.
 - The norm histogram: how much users write, from the noisy histogram that chose the clip norm.
 
 All of it is computed from released data.
@@ -201,14 +201,14 @@ def _delta_weakness(delta: float, expected_users: int | None, who: str) -> Weakn
     return None
 
 
-# --- Which public text people write like ---
+# --- Which public text people's text resembles ---
 
 SOURCE_WEIGHTS_DETAIL = "source_weights"  # its name in the details of a card
-# A source of less weight is one that people hardly write like; where sources are many, one of less
-# than half of its equal share. Not measured.
+# People's text hardly resembles a source of less weight; where sources are many, one of less than
+# half of its equal share. Not measured.
 SMALL_WEIGHT = 0.1
-MAX_NAMED_SOURCES = 3  # sources that people hardly write like and that are listed by name
-UNKNOWN_SOURCES = "Too noisy to say which public text your people write like."
+MAX_NAMED_SOURCES = 3  # sources of small weight that are listed by name
+UNKNOWN_SOURCES = "Too noisy to say which public text people's text resembles."
 
 
 @dataclass(frozen=True)
@@ -255,12 +255,12 @@ def read_source_weights(details: Mapping[str, Any]) -> dict[int, list[SourceWeig
 
 
 def sources_sentence(details: Mapping[str, Any]) -> str | None:
-    """Say which public text people write like, by the longest n-grams; None if there is one source.
+    """Say which public text people's text resembles, by its longest n-grams; None for one source.
 
     >>> weights = {"wiki": 0.06, "reviews": 0.6, "talk": 0.34}
     >>> values = {name: {"weight": weight, "deviation": 0.005} for name, weight in weights.items()}
     >>> sources_sentence({SOURCE_WEIGHTS_DETAIL: {"3": values}})
-    'Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%).'
+    "People's text resembles reviews (60% ± 1) and talk (34% ± 1), but hardly wiki (6%)."
     """
     by_order = read_source_weights(details)
     return _describe_sources(by_order[max(by_order)]) if by_order else None
@@ -281,13 +281,13 @@ def _describe_sources(sources: Sequence[SourceWeight]) -> str:
     unsure = [source for source in sources if source not in large and source not in small]
     if not large and not small:
         return UNKNOWN_SOURCES
-    sentence = "Your people"
+    sentence = "People's text"
     if large:
         names = join_words([f"{source.name} ({source.percent_text})" for source in large])
-        sentence = f"Your people write like {names}"
+        sentence = f"People's text resembles {names}"
     if small:
         names = _name_small_sources(small)
-        sentence += f", hardly like {names}" if large else f" hardly write like {names}"
+        sentence += f", but hardly {names}" if large else f" hardly resembles {names}"
     if unsure:
         return f"{sentence}. {_describe_unsure_sources(unsure, [*large, *small])}"
     return f"{sentence}."
@@ -302,7 +302,7 @@ def _describe_unsure_sources(unsure: Sequence[SourceWeight], sure: Sequence[Sour
     weight = sum(source.weight for source in unsure)
     if len(unsure) > 1 and sum(source.std for source in sure) < weight / 3:
         return f"Too noisy to tell {names} apart ({_percent(weight)} together)."
-    return f"Too noisy to say about {names}."
+    return f"For {names} it is too noisy to say."
 
 
 def _name_small_sources(sources: Sequence[SourceWeight]) -> str:

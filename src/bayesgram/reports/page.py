@@ -22,6 +22,7 @@ from bayesgram.reports.explanation import CuratorStatements
 from bayesgram.reports.registry import RegistryFacts, make_entry, to_yaml
 from bayesgram.reports.report import PrivatePart, render_report
 from bayesgram.reports.views import DiscoveryView, ReleaseView
+from bayesgram.version import page_pointer
 
 NamedItems = Sequence[tuple[str, Release | Discovery]]
 
@@ -101,7 +102,7 @@ def read_facts(
             ": the entry has facts that only you know, such as the name of the data product and who"
             " publishes it. Give them with ",
             Argument("registry_facts"),
-            " (docs/files.md has an example).",
+            f" ({page_pointer('files')} has an example).",
         )
     if isinstance(facts, Mapping):
         return RegistryFacts.from_values(facts)

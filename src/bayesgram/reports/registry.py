@@ -24,6 +24,7 @@ from bayesgram.charts import printable
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.budget import Guarantee, parse_decimal
 from bayesgram.releases.card import Card
+from bayesgram.version import page_pointer
 
 PRODUCT_TYPES = (
     "Summary statistics",
@@ -148,7 +149,7 @@ class RegistryFacts:
         if missing:
             raise UsageError(
                 f"{place}: the registry needs {', '.join(missing)}; add a line for each"
-                " (docs/files.md has an example)."
+                f" ({page_pointer('files')} has an example)."
             )
         checked: dict[str, Any] = {
             name: _check_fact(place, name, value) for name, value in values.items()

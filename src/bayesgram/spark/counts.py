@@ -5,7 +5,7 @@ mechanism but Algorithm 2 takes in place of `UserCounts`. One shuffle brings a u
 the driver sees sums over users, never a user. All sums are of integers, so they equal those of one
 machine bit for bit; noise is drawn once, by the mechanism, on the driver.
 
-Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs/spark.md.
+Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: `bayesgram docs spark`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -5,7 +5,7 @@ byte for byte, what it finds on one machine with the same noise. One shuffle bri
 together, and a second one what all users contribute to a candidate. The driver sees the candidates
 whose sums reach the floor, never a user, and draws the noise.
 
-Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs/spark.md.
+Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: `bayesgram docs spark`.
 """
 
 from collections.abc import Callable, Sequence
