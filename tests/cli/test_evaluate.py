@@ -354,7 +354,7 @@ def test_the_report_and_its_json_say_how_good_a_release_is(written, tmp_path):
         " estimated 50% of public text's error; 2 n-grams are known within a factor of 2."
     )
     assert summary in shown
-    assert page.read_text().count(summary.replace("'", "&#39;")) == 2
+    assert summary.replace("'", "&#39;") in page.read_text()
     assert "std parts" not in page.read_text()
     found = json.loads(
         check_output("report", "out", "plain", "-o", tmp_path / "two.html", "--json", cwd=written)
