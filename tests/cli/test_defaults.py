@@ -134,7 +134,7 @@ def test_wrong_use_of_public_models_in_evaluate(work, tmp_path):
     given = ("evaluate", "out", "--text", "posts.csv")
     other = ("--public", tmp_path / "v.parquet.model")
     for arguments, problem in (
-        ((*given, *other), "out: was made with another vocabulary than --public"),
+        ((*given, *other), "out: was made with another vocabulary than the public model"),
         ((*given, *other, "--no-public"), "--public and --no-public: give one of them."),
         (
             ("evaluate", tmp_path / "model", "--text", "posts.csv", *other),

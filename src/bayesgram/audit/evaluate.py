@@ -269,6 +269,7 @@ def evaluate(
         Candidate.from_model(name, model, publics, tokenizer=tokenizer, is_release=text is None)
         for name, model in named.items()
     ]
+    publics.check_named([(each.name, each.release) for each in candidates if each.release])
 
     def read_rows(source: Any) -> Rows:  # noqa: ANN401 - paths or tables
         records = read_records(source, text_column=text_column, user_column=None)
@@ -442,11 +443,8 @@ def _baselines(
 def _public_baseline(candidates: Sequence[Candidate], vocabulary: Vocabulary) -> LanguageModel:
     """Return the public model that releases of a vocabulary start from, or one of its counts."""
     for candidate in candidates:
-        public = candidate.public
-        if public is not None and public.vocabulary.prior_fingerprint == (
-            vocabulary.prior_fingerprint
-        ):
-            return public.mixture
+        if candidate.public is not None and candidate.public.vocabulary.is_same_text(vocabulary):
+            return candidate.public.mixture
     return LanguageModel.from_counts(
         vocabulary.ngrams, vocabulary.counts + 1.0, vocabulary.tokenizer
     )

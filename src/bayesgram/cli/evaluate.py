@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bayesgram.audit.ngram_evaluation import ReleaseEvaluation
     from bayesgram.audit.text_evaluation import EvaluatedModel, Rows, SubsetQuality, TextQuality
     from bayesgram.private.counts import PrivateCounts, SegmentedCounts
-    from bayesgram.public.release_model import PublicModels
     from bayesgram.public.vocabulary import Vocabulary
 
 TOP_DEFINITIONS = (
@@ -130,7 +129,8 @@ def evaluate(
         )
         for path, name in names.items()
     ]
-    _check_public(publics, candidates)
+    found = [(each, each.release) for each in candidates if each.release is not None]
+    publics.check_named([(each.title, release) for each, release in found])
     vocabulary = Vocabulary.load(vocab) if vocab else None
     counts = None if against is None else _open_counts(against, candidates, vocabulary)
     columns: dict[str, Any] = {
@@ -152,7 +152,7 @@ def evaluate(
     else:
         _print_results(evaluation, verbose=verbose)
     if text:
-        _print_public_models(candidates)
+        named_inputs.print_public_models([(each.name, each.public) for each, _ in found])
     if plot is not None:
         from bayesgram.audit.quality_chart import draw_quality_over_epsilon
 
@@ -180,21 +180,6 @@ def _print_results(evaluation: "Evaluation", *, verbose: bool) -> None:
         _print_text_evaluation(evaluation, verbose=verbose)
 
 
-def _print_public_models(candidates: "Sequence[Candidate]") -> None:
-    """Say from which public model the language model of each release starts."""
-    starts: dict[str, list[str]] = {}
-    for candidate in candidates:
-        if candidate.release is None:
-            continue
-        model = "the release alone, without a public model: a rough model"
-        if candidate.public is not None:
-            sources = console.join_words(candidate.public.source_names)
-            model = f"the public model ({sources}), corrected by the release"
-        starts.setdefault(model, []).append(candidate.name)
-    for model, names in starts.items():
-        console.print_note(f"Language model of {console.join_words(names)}: {model}.")
-
-
 def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force: bool) -> None:
     if not text:
         raise UsageError(
@@ -202,23 +187,6 @@ def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force:
         )
     texts = [named_inputs.split_name(argument, "text")[1] for argument in text]
     plots.check_plot(plot, force=force, inputs=[*models, *texts])
-
-
-def _check_public(publics: "PublicModels", candidates: "Sequence[Candidate]") -> None:
-    """Refuse a public model that is named and belongs to none of the releases."""
-    from bayesgram.releases.release import check_vocabulary
-
-    if publics.named is None or any(each.public is publics.named for each in candidates):
-        return
-    for candidate in candidates:
-        if candidate.release is not None:
-            check_vocabulary(
-                candidate.release,
-                publics.named.vocabulary,
-                name=candidate.title,
-                vocabulary_name="--public",
-            )
-    raise UsageError("--public: is for a release, and none is given; leave it out.")
 
 
 def _read_text(

@@ -5,17 +5,17 @@ ships, and the reasons why it may be a rough one. `bayesgram export`, `bayesgram
 `bayesgram.open_model` build models here. Everything is post-processing of published results.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
 from bayesgram.arguments import check_arguments
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.public.public_model import PublicModel, find_public_model
 from bayesgram.releases import CARD_FILE
-from bayesgram.releases.release import Release, is_made_with
+from bayesgram.releases.release import Release, check_vocabulary, is_made_with
 from bayesgram.text.tokenizer import Tokenizer
 
 # Words of public text, or of people's text, below which a model is called rough. Both are orders of
@@ -124,6 +124,21 @@ class PublicModels:
             return None
         folder = find_public_model(release, Path(path))
         return None if folder is None else self._load(folder)
+
+    def check_named(self, releases: Sequence[tuple[str, Release]]) -> None:
+        """Refuse a named model that belongs to none of these releases, which have names.
+
+        Raises:
+            UsageError: If there is none of its vocabulary.
+        """
+        if self.named is None:
+            return
+        vocabulary = self.named.vocabulary
+        if any(is_made_with(release, vocabulary) for _, release in releases):
+            return
+        for name, release in releases:
+            check_vocabulary(release, vocabulary, name=name, vocabulary_name="the public model")
+        raise UsageError(Argument("public"), ": is for a release, and none is given; leave it out.")
 
 
 def _check_public(public: str | Path | None, *, use_public: bool) -> None:
