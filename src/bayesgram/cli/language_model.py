@@ -501,6 +501,7 @@ def import_arpa(
     tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Check an ARPA file and keep it as a model folder, which loads faster.
 
@@ -517,13 +518,17 @@ def import_arpa(
     with console.step("Reading"):
         model = read_arpa(file, tokenizer=tokenizer_options.tokenizer)
     model.save(output, force=force)
-    report = {
+    report: dict[str, Any] = {
         "output": str(output),
         "order": model.order,
         "ngrams": model.sizes,
         "tokenizer": model.tokenizer.name,
     }
-    console.print_report(report, json=json)
+    sentences = [
+        *_export_sentences(report),
+        f"Text for it is cut by the tokenizer {model.tokenizer.name!r}.",
+    ]
+    console.print_summary(sentences, report, json=json, verbose=verbose)
 
 
 # --- predict ---
