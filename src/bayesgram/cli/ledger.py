@@ -188,7 +188,7 @@ def charge(
     Charge it before the other tool runs. A release that was made already is charged in the same
     way; if the ledger refuses it, its cost is real all the same.
 
-    Example: bayesgram ledger charge app.ledger --epsilon 0.5 --delta 1e-8 --by "dashboard, other
+    Example: bayesgram ledger charge app.ledger --epsilon 0.1 --delta 1e-8 --by "dashboard, other
     tool"
     """
     from bayesgram.privacy.ledger import Ledger
@@ -325,12 +325,9 @@ def _mark_copies(rows: list[dict[str, Any]]) -> None:
 def _print_list(rows: list[dict[str, Any]]) -> None:
     sound = sum(not row["problem"] for row in rows)
     console.write(f"{sound} of {len(rows)} ledgers are in order.")
-    columns = (
-        *("ledger", "population", "ε", "δ"),
-        *("ε spent", "ε left (Gaussian)", "ε left (pure)", "entries"),
-    )
+    columns = ("ledger", "population", "ε", "δ", "spent", "left", "pure", "entries")
     console.print_table(
-        "Ledgers: the budget, and what is spent and left of it",
+        "Ledgers: ε that is spent, and left for a Gaussian or a pure-ε release",
         columns,
         [_list_cells(row) for row in rows],
         right=columns[2:],
