@@ -42,7 +42,7 @@ def test_the_paper_is_caught(work):
     done = run(work, *PAPER, "-o", "out")
     assert done.returncode == 0, done.stderr
     assert "CAUGHT" in done.stdout
-    assert done.stdout.strip().splitlines()[-1].endswith("NOT private")
+    assert done.stdout.splitlines()[0].endswith("NOT private.")
     assert "not for publication" in done.stderr
     assert (work / "out" / "trade-off.png").read_bytes().startswith(b"\x89PNG")
     assert (

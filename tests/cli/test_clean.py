@@ -47,7 +47,7 @@ def test_what_a_killed_run_left_is_shown_and_removed_and_a_live_one_let_alone(fo
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()
-    assert "To remove those that were left by killed runs" in shown(folder)
+    assert "To remove what killed runs left, run the same command" in shown(folder)
     (row,) = clean(folder)
     assert (row["kind"], row["left"], row["removed"]) == ("unfinished output", True, None)
     assert len(list(folder.iterdir())) == 1

@@ -90,6 +90,61 @@ def test_predict_finds_the_public_model(work, tmp_path):
     assert [p._asdict() for p in rough.predict("thank you", 5)] == alone["predictions"]
 
 
+def evaluate_models(*arguments, cwd):
+    document = json.loads(
+        check_output("evaluate", *arguments, "--text", "posts.csv", "--json", cwd=cwd)
+    )
+    return {row["name"]: row for row in document["text"]}
+
+
+def test_evaluate_judges_the_model_that_predict_uses(work, tmp_path):
+    judged = evaluate_models("out", "--vocab", "vocab.parquet", cwd=work)
+    assert judged["out"]["public_model"] == ["public"]
+    text = str(work / "posts.csv")
+    expected = bg.evaluate_text({"out": bg.open_model(work / "out")}, text)["out"]
+    assert judged["out"]["perplexity"] == pytest.approx(expected.perplexity)
+    assert bg.evaluate(work / "out", text=text).texts["release"] == expected
+    # Public text alone is the model that the release corrects.
+    mixture = PublicModel.load(work / "vocab.parquet.model").mixture
+    public = bg.evaluate_text({"public": mixture}, text)["public"]
+    assert judged["public text alone"]["perplexity"] == pytest.approx(public.perplexity)
+    named = evaluate_models("out", "--public", "vocab.parquet.model", cwd=work)
+    assert named["out"]["perplexity"] == judged["out"]["perplexity"]
+    alone = evaluate_models("out", "--no-public", cwd=work)["out"]
+    assert alone["public_model"] == []
+    rough = LanguageModel.from_release(bg.Release.load(work / "out"))
+    expected = bg.evaluate(rough, text=text).texts["release"]
+    assert alone["perplexity"] == pytest.approx(expected.perplexity)
+    assert bg.evaluate(work / "out", text=text, use_public=False).texts["release"] == expected
+
+
+def test_evaluate_says_which_public_model_was_used(work, capsys):
+    given = ("evaluate", "out", "--text", "posts.csv")
+    run_in_process(*given, cwd=work)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Language model of out: the public model (public), corrected by the release." in said
+    run_in_process(*given, "--no-public", cwd=work)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Language model of out: the release alone, without a public model" in said
+
+
+def test_wrong_use_of_public_models_in_evaluate(work, tmp_path):
+    run_in_process("vocab", "text.txt", "--order", 2, "-o", tmp_path / "v.parquet", cwd=work)
+    run_in_process("export", "out", "-o", tmp_path / "model", cwd=work)
+    given = ("evaluate", "out", "--text", "posts.csv")
+    other = ("--public", tmp_path / "v.parquet.model")
+    for arguments, problem in (
+        ((*given, *other), "out: was made with another vocabulary than the public model"),
+        ((*given, *other, "--no-public"), "--public and --no-public: give one of them."),
+        (
+            ("evaluate", tmp_path / "model", "--text", "posts.csv", *other),
+            "--public: is for a release",
+        ),
+        (("evaluate", "out", "--against", "counts", *other), "for language models, which --text"),
+    ):
+        assert problem in expect_refusal(*arguments, cwd=work, code=2, secret="\0")
+
+
 def test_export_finds_it_too_and_chooses_the_format_by_the_ending(work, tmp_path):
     said = json.loads(check_output("export", "out", "-o", tmp_path / "m", "--json", cwd=work))
     assert (said["format"], said["public_model"]) == ("model", ["public"])

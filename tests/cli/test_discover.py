@@ -217,13 +217,14 @@ def test_what_contains_a_dropped_word_is_dropped_with_it_and_the_command_says_so
     with_lumora = {ngram for ngram in found if "lumora" in ngram.split()}
     assert len(with_lumora) > 2
     said = bayesgram(work, "review", "found", "--drop", "^lumora$", "-o", "no lumora").stdout
-    assert f"kept back:             {len(with_lumora)}\n" in said
-    assert f"contain a dropped one: {len(with_lumora) - 1}\n" in said
+    dropped = f"1 that you decided against or that match --drop, and {len(with_lumora) - 1} more"
+    assert f"Dropped n-grams: {dropped} that contain one of these.\n" in said
+    assert "It is not marked as reviewed" in said
     left = Discovery.load(work / "no lumora")
     assert set(left.ngrams.to_pylist()) == found - with_lumora
     assert not any("lumora" in ngram for ngram in left.vocabulary.ngrams.to_pylist())
     done = bayesgram(work, "discover", *COMMON, *BUDGET, "--drop", "^lumora$", "-o", "never lumora")
-    assert "Dropped 1 n-grams that match --drop, and " in " ".join(done.stderr.split())
+    assert "Dropped n-grams: 1 that match --drop, and " in " ".join(done.stderr.split())
     never = Discovery.load(work / "never lumora")
     assert not any("lumora" in ngram for ngram in never.vocabulary.ngrams.to_pylist())
 

@@ -59,6 +59,7 @@ def made(tmp_path_factory):
     shutil.copy(folder / "data" / "articles.txt.gz", folder / "wiki" / "b.txt.gz")
     for file in (folder / "data" / "messages").iterdir():
         shutil.copy(file, folder / "messages")
+    shutil.copy(file, folder / "messages.parquet")
     (folder / "b.txt").write_text("see you soon\nthank you so much\n" * 20)
     shutil.copy(folder / "b.txt", folder / "public-held-out.txt")
     pq.write_table(pa.table({"text": ["thank you", "see you soon"]}), folder / "a.parquet")
@@ -77,7 +78,8 @@ def made(tmp_path_factory):
     discover = ("discover", "messages", *vocab, "--epsilon", 8, "-o", "found")
     run_in_process(*discover, cwd=folder)
     ledger = Ledger.create(folder / "app.ledger", population="app users", budget=Budget(1.0, 1e-6))
-    ledger.complete(ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian"}))
+    may_fail = Spend.gaussian(10.0, failure=1e-9)  # so that a charge with δ fits
+    ledger.complete(ledger.reserve(may_fail, {"mechanism": "discovery"}))
     assert ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian"}) == 3
     shutil.copy(folder / "app.ledger", folder / "ledgers" / "app.ledger")
     Ledger.create(folder / "all.ledger", population="app users", budget=Budget(4.0, 1e-6))

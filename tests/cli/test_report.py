@@ -84,11 +84,10 @@ def test_a_public_report_reads_no_private_file(work, tmp_path):
         tmp_path, "report", "out 0.5", "out 2", "--vocab", "vocab.parquet", "-o", "report.html"
     )
     lines = done.stdout.splitlines()
-    assert lines[:4] == [
-        "output:   report.html",
-        "releases: 2",
-        "label:    PROVED",
-        "private:  no",
+    assert lines[:3] == [
+        "Wrote report.html: a page about 2 releases. It opens offline.",
+        "The weakest label of these: PROVED.",
+        "The page shows released numbers only.",
     ]
     unknown = "How much of people's words the vocabulary covers is unknown"
     for name in ("out 0.5", "out 2"):

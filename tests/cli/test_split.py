@@ -25,7 +25,7 @@ def test_people_are_held_out(work):
     assert len(train) + len(held_out) == 1000
     assert len(set(held_out["user"].to_pylist())) == len(held_out) // 5
     assert 100 < len(held_out) < 300
-    assert "keep both files where the text is kept" in said
+    assert "Both files are private: keep them where the text is kept." in said
     assert str(len(train)) not in said  # exact numbers are private
 
 

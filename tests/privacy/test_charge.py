@@ -79,6 +79,72 @@ def test_the_worst_release_of_another_tool_beside_noise_stays_within_the_budget(
     assert worst > tool_delta  # and the formula is one of both
 
 
+def largest(allowed, high):
+    """The largest number from 0 that is allowed, by halving."""
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("opening", [1e-9, 1e-7])
+def test_an_adversary_who_charges_by_what_was_seen_stays_within_the_budget(opening, share):
+    """A tool, then noise, and then by the loss that came out: the worst tool that fits, or noise.
+
+    With the rest of what may fail in either case.
+    """
+    budget = Budget(1, 1e-6)
+    first = Spend.approximate(1e-5, opening)
+    noise = Spend(share * largest(lambda v: fits([first, Spend(v)], budget), 1.0))
+    mu = math.sqrt(noise.inverse_variance)
+    grid = np.linspace(-9, 9, 20_001)  # of a normal variable
+    weights = np.exp(-(grid**2) / 2)
+    weights /= weights.sum()
+    losses = mu * grid + mu**2 / 2
+    left = 1 - losses
+    tool = largest(lambda e: fits([first, noise, Spend.approximate(e, 1e-12)], budget), 1.0)
+    failure = largest(
+        lambda p: fits([first, noise, Spend.approximate(tool / 2, p)], budget), budget.delta
+    )
+    assert failure == pytest.approx(budget.delta / 4 - opening)
+    more_noise = largest(lambda v: fits([first, noise, Spend(v, failure=failure)], budget), 1.0)
+    truth = math.exp(tool) / (1 + math.exp(tool))
+    by_tool = truth * gaussian_free(left - tool) + (1 - truth) * gaussian_free(left + tool)
+    by_noise = gaussian_delta(left, math.sqrt(more_noise))
+    best = failure + (1 - failure) * np.maximum(by_tool, by_noise)
+    worst = opening + (1 - opening) * float(weights @ best)
+    assert 0.8 * budget.delta < worst <= budget.delta * 1.0001  # the grid
+
+
+def gaussian_free(epsilons):
+    """δ(ε) of nothing more: what the loss so far exceeds ε by."""
+    return np.maximum(-np.expm1(epsilons), 0.0)
+
+
+def test_a_first_entry_that_is_chosen_after_a_release_is_not_covered_and_adds_up():
+    """docs/ledger.md, "A release that was not checked adds up"."""
+    budget = Budget(1, 1e-6)
+    tool = 0.02
+    made_already = Spend.approximate(tool, 0.0)
+    opening = Spend.approximate(1e-5, 1e-12)  # sets a quarter of δ aside
+    failure = budget.delta / 4
+    truth = math.exp(tool) / (1 + math.exp(tool))
+    losses, weights = np.array([tool, -tool]), np.array([truth, 1 - truth])
+
+    def worst(epsilon, before):
+        noise = largest(lambda v: fits([*before, Spend(v)], budget), 1.0)
+        rest = largest(lambda v: fits([opening, *before, Spend(v)], budget), 1.0)
+        left = epsilon - losses
+        by_noise = gaussian_delta(left, math.sqrt(noise))
+        by_failure = failure + (1 - failure) * gaussian_delta(left, math.sqrt(rest))
+        return float(weights @ np.maximum(by_noise, by_failure))
+
+    assert worst(1.0, [made_already]) > 1.002 * budget.delta  # charged, by what came out
+    assert worst(1.0 + tool, []) <= budget.delta  # not charged: ε and δ add up
+
+
 def test_a_cost_is_the_pure_epsilon_and_the_delta():
     assert Spend.approximate(0.5, 1e-8) == Spend(pure_epsilon=0.5, failure=1e-8)
     assert Spend.approximate(0.5, 0.0) == Spend(pure_epsilon=0.5)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bayesgram.cli.console import round_private
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.io import find_sources
@@ -518,6 +519,7 @@ def test_bad_rows_are_refused_without_text_or_counted(spark, vocabulary):
     )
     skipped = engine.count(df, vocabulary, skip_bad_rows=True)
     assert skipped.bad_rows.by_reason == {"no user id": 2, "the text is not valid UTF-8": 1}
+    assert skipped.bad_rows.without_text == 1
     users, texts = zip(
         *((user, text) for user, text in rows if user and text != b"\xff secret"), strict=True
     )
@@ -541,24 +543,17 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
     (tmp_path / "two.csv").write_text(
         "who,body\n"
         + "".join(f'{row["who"]},"{row["body"]}"\n' for row in private[half:].to_pylist())
+        + "somebody,\n" * 120  # without text
     )
     for name, more in (("here", []), ("there", ["--engine", "spark"])):
         text = ["one.parquet", "two.csv", "--text-column", "body"]
-        no_model = [] if more else ["--no-model"]
-        run("vocab", *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more, *no_model)
-        sources = [
-            "a=one.parquet",
-            "b=two.csv",
-            "--text-column",
-            "body",
-            "--json",
-            *more,
-            *no_model,
-        ]
+        vocab = ("vocab", "--no-model")  # a model is made on this machine only
+        run(*vocab, *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more)
+        sources = ["a=one.parquet", "b=two.csv", "--text-column", "body", "--json", *more]
         told = run(
-            "vocab", *sources, "--orders", "1,2", "--size", "60,80", "-o", f"{name}-sources.parquet"
+            *vocab, *sources, "--orders", "1,2", "--size", "60,80", "-o", f"{name}-sources.parquet"
         )
-        again = run("vocab", *sources, "--list", f"{name}.parquet", "-o", f"{name}-list.parquet")
+        again = run(*vocab, *sources, "--list", f"{name}.parquet", "-o", f"{name}-list.parquet")
         (tmp_path / f"{name}.json").write_text(f"{told}\n{again}".replace(name, "name"))
         counted = (
             "count",
@@ -574,7 +569,9 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
         with pytest.raises(UsageError, match="about 100% of the private rows"):
             run(*counted)
         assert not (tmp_path / name).exists()
-        run(*counted, "--allow-public")
+        counts = json.loads(run(*counted, "--allow-public", "--json"))
+        empty = sum(not text for text in private["body"].to_pylist()) + 120
+        assert counts["rows_without_text"] == round_private(empty) > 100
         common = [name, "--vocab", f"{name}.parquet", "--seed", 4]
         run("release", *common, "--epsilon", 1, "-o", f"{name}-out", *more)
         report = run("paper", "sensitivity", *common, "--slope", 0.2, "--json", *more)

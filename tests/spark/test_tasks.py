@@ -61,6 +61,7 @@ def test_tasks_count_ngrams_as_one_machine_does(rows, size, run, tokenizer):
     for order, ngram, number in found:
         summed[order, ngram] = summed.get((order, ngram), 0) + number
     assert summed.pop((0, tasks.READ)) == len(rows)
+    assert summed.pop((0, tasks.WITHOUT_TEXT), 0) == [text for _, text in rows].count("")
     table = pa.table({"text": [text for _, text in rows]})
     whole = Vocabulary.from_public(table, order=[1, 2], size=1000, tokenizer=tokenizer)
     expected = zip(whole.ngrams.to_pylist(), whole.counts.tolist(), strict=True)
@@ -266,6 +267,7 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     for order, ngram, number in found:
         summed[order, ngram] = summed.get((order, ngram), 0) + number
     assert summed.pop((0, tasks.READ)) == len(rows)
+    assert summed.pop((0, tasks.WITHOUT_TEXT), 0) == [text for _, text in rows].count("")
     expected = zip(here.ngrams.to_pylist(), here.sums.tolist(), strict=True)
     assert summed == {(len(ngram.split(" ")), ngram): number for ngram, number in expected}
 

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Integers
 from bayesgram.charts import printable
-from bayesgram.errors import Argument, BayesgramError, UsageError
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.segments import ALL
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.releases.release import Release
 from bayesgram.reports.report import Score
 from bayesgram.text.ngrams import distinct_orders
 
+PUBLIC_ALONE = "public text alone"  # the name of public text beside releases
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"
 
 
@@ -108,6 +109,7 @@ def kl_by_order(
     counts: PrivateCounts | SegmentedCounts,
     releases: Sequence[tuple[str, Release]],
     public: Floats | None,
+    orders: Integers | None = None,
 ) -> list[Score]:
     """Return the KL divergence of public text and of every release, separately for each order.
 
@@ -118,48 +120,27 @@ def kl_by_order(
         counts: The private counts.
         releases: With their names; all of one vocabulary.
         public: The public distribution, where it is known.
+        orders: The order of each n-gram; needed only if there are no releases.
     """
+    if orders is None:
+        orders = releases[0][1].orders
     all_totals = totals_for(counts)
     release_totals = [totals_for(counts, release) for _, release in releases]
-    orders = releases[0][1].orders
     present = [order for order in distinct_orders(orders) if all_totals[orders == order].any()]
     if not present:
-        raise BayesgramError(
-            "the private counts are empty: there is nothing to compare with; leave ",
-            Argument("against"),
-            " out.",
-        )
+        raise BayesgramError("the private counts are empty: there is nothing to compare with.")
     scores: list[Score] = []
     for order in present:
         rows = orders == order
         if public is not None:
             kl = kl_divergence(all_totals[rows], public[rows])
-            scores.append(
-                Score(
-                    release="public text alone",
-                    mechanism="no private data",
-                    guarantee="PROVED",
-                    epsilon=0.0,
-                    delta=0.0,
-                    order=order,
-                    kl=_none_if_infinite(kl),
-                )
-            )
+            scores.append(Score(**comparison_row(PUBLIC_ALONE, None, kl), order=order))
         for (name, release), totals in zip(releases, release_totals, strict=True):
             if not totals[rows].any():
                 continue
             kl = kl_divergence(totals[rows], release.probabilities[rows])
-            scores.append(
-                Score(
-                    release=printable(name),
-                    mechanism=release.card.mechanism,
-                    guarantee=release.card.guarantee.name,
-                    epsilon=release.card.epsilon,
-                    delta=release.card.delta,
-                    order=order,
-                    kl=_none_if_infinite(kl),
-                )
-            )
+            row = comparison_row(printable(name), release, kl)
+            scores.append(Score(**row, order=order))
     return scores
 
 

@@ -37,6 +37,7 @@ from bayesgram.io import read_records
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.search import NEVER_SUGGESTED, SENTENCE_END, rank_words
 from bayesgram.public.mixture import inputs_by_source
+from bayesgram.public.release_model import open_model
 
 SUGGESTIONS = 3  # as keyboards show
 BATCH_SIZE = 1 << 15  # words that are ranked between two reports of progress; not measured
@@ -114,8 +115,9 @@ def evaluate_text(
     publication.
 
     Args:
-        models: By name. A path is opened as `LanguageModel.open` does. The first model says which
-            words are known when words are grouped into fifths by frequency.
+        models: By name. A path is opened as `open_model` does: the model of a release starts from
+            its public model. The first model says which words are known when words are grouped
+            into fifths by frequency.
         texts: One text (a path, a pattern or a table), or several with names, such as
             {"posts": "posts/*.parquet", "reviews": table}.
         text_column: The column that holds the text.
@@ -142,13 +144,54 @@ def evaluate_text(
         ]
         for name, source in inputs_by_source(texts).items()
     }
-    qualities: dict[str, TextQuality] = {}
-    bands: FrequencyBands | None = None
+    evaluation = TextEvaluation(rows)
     for name, source in models.items():
-        model = source if isinstance(source, LanguageModel) else LanguageModel.open(source)
-        bands = bands or FrequencyBands.from_texts(model, rows)
-        qualities[name] = evaluate_model(model, rows, bands=bands, name=name)
-    return qualities
+        model = source if isinstance(source, LanguageModel) else open_model(source)
+        evaluation.add(name, model)
+    return {result.name: result.quality for result in evaluation.results}
+
+
+class TextEvaluation:
+    """Language models judged by the same texts, one after the other.
+
+    The first model says how frequent words are.
+
+    Attributes:
+        results: The models that were judged.
+        same_words: Whether all of them know the same words, so that perplexities compare.
+    """
+
+    def __init__(self, texts: Mapping[str, Rows]) -> None:
+        self._texts = texts
+        self._bands: FrequencyBands | None = None
+        self.results: list[EvaluatedModel] = []
+        self.same_words = True
+
+    def add(
+        self,
+        name: str,
+        model: LanguageModel,
+        *,
+        path: str | None = None,
+        on_progress: Callable[[float], None] | None = None,
+    ) -> None:
+        """Judge one more model.
+
+        Args:
+            name: What it is called.
+            model: The model.
+            path: Where it is; its name if it is no file.
+            on_progress: Gets the share of the work that is done.
+        """
+        if self._bands is None:
+            self._bands = FrequencyBands.from_texts(model, self._texts)
+        self.same_words = self.same_words and has_same_words(self._bands.model, model)
+        quality = evaluate_model(
+            model, self._texts, bands=self._bands, name=name, on_progress=on_progress
+        )
+        claim = ModelClaim.from_description(model.about)
+        public_model = tuple(model.about.get("public_model", ()))
+        self.results.append(EvaluatedModel(name, path or name, claim, quality, public_model))
 
 
 def evaluate_model(
@@ -442,6 +485,7 @@ class EvaluatedModel:
     model: str  # its path
     claim: ModelClaim
     quality: TextQuality
+    public_model: tuple[str, ...] = ()  # sources of the public model that a release corrects
 
     @property
     def family(self) -> str:
@@ -452,7 +496,13 @@ class EvaluatedModel:
     def to_json(self) -> dict[str, Any]:
         """Return the values as `bayesgram evaluate --json` writes them."""
         claim = {"epsilon": self.claim.epsilon, "guarantee": self.claim.label}
-        return {"model": self.model, "name": self.name, **claim, **self.quality.to_json()}
+        return {
+            "model": self.model,
+            "name": self.name,
+            **claim,
+            "public_model": list(self.public_model),
+            **self.quality.to_json(),
+        }
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def audit(
 
 
 def _print_findings(result: "Audit", output: Path | None, *, json: bool) -> None:
-    """Print the findings as a table, the verdict last; or all of it as JSON."""
+    """Print the verdict, and the findings as a table; or all of it as JSON."""
     from bayesgram.audit.evaluation import DISCLOSURE
 
     if json:
@@ -117,9 +117,10 @@ def _print_findings(result: "Audit", output: Path | None, *, json: bool) -> None
         )
         for finding in result.findings
     ]
+    verdict = f"{result.verdict[0].upper()}{result.verdict[1:]}."
+    console.write_wrapped(verdict)
     columns = ("attack", "neighbour", "result", "what it gets")
     console.print_table(f"Attacks on {result.mechanism}", columns, rows)
     if output is not None:
-        console.print_note(f"Written to: {output}")
+        console.write(f"Wrote {output}. It is private: keep it with the text.")
     console.print_note(f"These numbers are {DISCLOSURE}.", urgent=True)
-    console.write(result.verdict)

@@ -106,14 +106,18 @@ def _print_rows(rows: list[dict[str, Any]], *, remove: bool) -> None:
         (
             row["path"],
             row["kind"],
-            f"{row['bytes']:,}",
+            console.format_bytes(row["bytes"]),
             str(outcomes.get(row["removed"], row["state"])),
         )
         for row in rows
     ]
-    columns = ("folder", "kind", "bytes", "state")
-    console.print_table("Temporary folders of bayesgram", columns, cells, right=("bytes",))
-    if not remove and any(row["left"] for row in rows):
-        console.write(
-            "To remove those that were left by killed runs: the same command with --remove"
-        )
+    left = [row for row in rows if row["left"]]
+    size = console.format_bytes(sum(row["bytes"] for row in left))
+    console.write_wrapped(
+        f"Temporary folders: {len(rows)}. Killed runs left {len(left)} of them"
+        f"{f' ({size})' if left else ''}."
+    )
+    columns = ("folder", "kind", "size", "state")
+    console.print_table("Temporary folders of bayesgram", columns, cells, right=("size",))
+    if left and not remove:
+        console.write("To remove what killed runs left, run the same command with --remove.")

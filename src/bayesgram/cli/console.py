@@ -151,6 +151,17 @@ def print_summary(
         print_report(report, json=False)
 
 
+def skipped_sentences(bad_rows: Mapping[str, int], format_count: Callable[[int], str]) -> list[str]:
+    """Say how many rows were skipped, and why; nothing if none was.
+
+    Args:
+        bad_rows: How many rows, by the reason.
+        format_count: Writes a number; `format_private` if it is private.
+    """
+    counts = [f"{format_count(count)} ({reason})" for reason, count in bad_rows.items()]
+    return [f"Skipped rows that can't be read: {join_words(counts)}."] if counts else []
+
+
 def join_words(words: Sequence[str]) -> str:
     """Return words as a list in a sentence.
 

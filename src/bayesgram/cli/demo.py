@@ -144,6 +144,7 @@ def generate(
     ] = False,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Write made-up text for trying things out.
 
@@ -170,4 +171,10 @@ def generate(
         "users": users,
         "seed": seed,
     }
-    console.print_report(report, json=json)
+    public = console.join_words([str(output / file) for file in SOURCES.values()])
+    columns = "columns user, text and country" if countries else "columns user and text"
+    summary = [
+        f"Wrote {output}: made-up text of {users:,} users, and made-up public text.",
+        f"Private text: {output / 'messages'} ({columns}). Public text: {public}.",
+    ]
+    console.print_summary(summary, report, json=json, verbose=verbose)

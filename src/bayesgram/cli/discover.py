@@ -2,7 +2,6 @@
 
 import csv
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +14,10 @@ from bayesgram.cli.release import print_discovery_dry_run, summary_fields
 from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.arrays import Bools
     from bayesgram.lm.language_model import LanguageModel
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
-    from bayesgram.public.discovered_ngrams import Discovery
+    from bayesgram.public.discovered_ngrams import Discovery, Review
 
 MAX_ROWS = 20  # n-grams in the table, and of those that look like secrets
 BAR_LENGTH = 24  # characters of the longest bar
@@ -134,11 +132,11 @@ def discover(  # noqa: PLR0915 - one step after another
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.public.candidate_weights import PublicTextModel
-    from bayesgram.public.discovered_ngrams import CONTENTS
+    from bayesgram.public.discovered_ngrams import CONTENTS, compile_patterns
     from bayesgram.public.vocabulary import Vocabulary
 
     # Whatever can't be right is refused before any private data is read.
-    patterns = _compile_patterns(drop)
+    patterns = compile_patterns(drop or [])
     on_spark = engines.is_spark(engine_options.engine, engine_options.master)
     if on_spark:
         engines.check_rounds_on_spark(rounds)
@@ -204,11 +202,11 @@ def discover(  # noqa: PLR0915 - one step after another
             "found": _rows(discovery),
         }
         if patterns:
-            document |= drop_matches.dropped.to_json()
+            document |= _count_dropped(drop_matches.review)
         console.print_json(document)
         return
     if patterns:
-        console.print_note(drop_matches.dropped.sentence)
+        console.print_note(_dropped_sentence(drop_matches.review, "match --drop"))
     _print_discovery(discovery, settings, budget, output, verbose=verbose)
 
 
@@ -351,6 +349,7 @@ def review(
     drop: Drop = None,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Look through what a discovery FOUND and drop n-grams, before you publish it.
 
@@ -365,9 +364,14 @@ def review(
     Example: bayesgram review found --file review.csv
     """
     from bayesgram.io.atomic import check_writable
-    from bayesgram.public.discovered_ngrams import CONTENTS, Discovery
+    from bayesgram.public.discovered_ngrams import (
+        CONTENTS,
+        Discovery,
+        apply_review,
+        compile_patterns,
+    )
 
-    patterns = _compile_patterns(drop)
+    patterns = compile_patterns(drop or [])
     if output is not None:
         check_writable(output, force=force, contents=CONTENTS, inputs=[folder])
     discovery = Discovery.load(folder)
@@ -377,20 +381,30 @@ def review(
                 f"--file {file}: there is no such table; leave --output out, and it is written."
             )
         _write_table(discovery, file)
-        next_step = "edit it, then add -o PATH"
-        console.print_report(
-            {"written": str(file), "rows": len(discovery), "next": next_step}, json=json
-        )
+        sentences = [
+            f"Wrote {file}: {len(discovery):,} n-grams, with a proposal for each.",
+            f'Write "no" in its column "{KEEP}" where an n-gram must not be published.',
+            "Then run the command again with -o PATH.",
+        ]
+        report: dict[str, Any] = {"written": str(file), "rows": len(discovery)}
+        report["next"] = "edit it, then add -o PATH"
+        console.print_summary(sentences, report, json=json, verbose=verbose)
         return
-    keep_mask = None if file is None else _read_decisions(discovery, file)
-    kept, dropped = _drop_ngrams(discovery, patterns, keep_mask)
+    decisions = None if file is None else _read_decisions(discovery, file)
+    result = apply_review(discovery, decisions, patterns)
     if output is None:
         _print_suspicious(discovery, json=json)
         return
-    if keep_mask is not None:  # a person has decided about each string
-        kept = kept.mark_reviewed()
-    kept.save(output, force=force)
-    console.print_report({"output": str(output), "kept": len(kept), **dropped.to_json()}, json=json)
+    result.kept.save(output, force=force)
+    reviewed = "It is marked as reviewed."
+    if decisions is None:
+        reviewed = "It is not marked as reviewed: nobody has decided about each n-gram (--file)."
+    report = {"output": str(output), "kept": len(result.kept), **_count_dropped(result)}
+    sentences = [
+        f"Wrote {output}: {len(result.kept):,} n-grams. {reviewed}",
+        _dropped_sentence(result, "you decided against or that match --drop"),
+    ]
+    console.print_summary(sentences, report, json=json, verbose=verbose)
 
 
 def _write_table(discovery: "Discovery", file: Path) -> None:
@@ -407,10 +421,8 @@ def _write_table(discovery: "Discovery", file: Path) -> None:
             writer.writerow({KEEP: "no" if row[REASON] else "yes", **row})
 
 
-def _read_decisions(discovery: "Discovery", file: Path) -> "Bools":
-    """Return the mask of n-grams that a person keeps; every one must be decided on."""
-    import numpy as np
-
+def _read_decisions(discovery: "Discovery", file: Path) -> dict[str, bool]:
+    """Return which n-grams a person keeps; every one must be decided on."""
     try:
         with file.open(newline="", encoding="utf-8") as table:
             decisions = {row[NGRAM]: row[KEEP].strip().lower() for row in csv.DictReader(table)}
@@ -424,69 +436,38 @@ def _read_decisions(discovery: "Discovery", file: Path) -> "Bools":
             raise UsageError(
                 f"--file {file}: {ngram!r} has neither yes nor no in the column {KEEP!r}; decide."
             )
-    return np.array([decisions[ngram] == "yes" for ngram in ngrams], bool)
+    return {ngram: decisions[ngram] == "yes" for ngram in ngrams}
 
 
 # --- Shared ---
 
 
-@dataclass(frozen=True)
-class _DroppedCounts:
-    """How many n-grams were dropped, and how many more because they contain one of these."""
-
-    chosen: int
-    containing: int
-
-    def to_json(self) -> dict[str, int]:
-        return {
-            "kept_back": self.chosen + self.containing,
-            "contain_a_dropped_one": self.containing,
-        }
-
-    @property
-    def sentence(self) -> str:
-        return (
-            f"Dropped {self.chosen:,} n-grams that match --drop, and {self.containing:,} more"
-            " because they contain one of them."
-        )
-
-
 class _DropMatches:
-    """A callback that drops what matches patterns before a discovery is saved, and counts it."""
+    """A callback that drops what matches patterns before a discovery is saved."""
 
     def __init__(self, patterns: list[re.Pattern[str]]) -> None:
-        self.patterns = patterns
-        self.dropped = _DroppedCounts(0, 0)
+        self._patterns = patterns
+        self.review: Review | None = None  # what was dropped, if anything was found
 
     def __call__(self, discovery: "Discovery") -> "Discovery":
-        kept, self.dropped = _drop_ngrams(discovery, self.patterns)
-        return kept
+        from bayesgram.public.discovered_ngrams import apply_review
+
+        self.review = apply_review(discovery, None, self._patterns)
+        return self.review.kept
 
 
-def _drop_ngrams(
-    discovery: "Discovery", patterns: list[re.Pattern[str]], keep_mask: "Bools | None" = None
-) -> "tuple[Discovery, _DroppedCounts]":
-    """Drop what matches patterns or what a person does not keep, and what contains it."""
-    import numpy as np
-
-    from bayesgram.public.discovered_ngrams import matches_any
-
-    stays = ~np.array(matches_any(discovery.ngrams, patterns), bool)
-    if keep_mask is not None:
-        stays &= keep_mask
-    chosen = int(np.count_nonzero(~stays))
-    kept = discovery.keep(stays) if chosen else discovery
-    return kept, _DroppedCounts(chosen, len(discovery) - len(kept) - chosen)
+def _count_dropped(review: "Review | None") -> dict[str, int]:
+    """Return how many n-grams were dropped, for JSON."""
+    chosen = review.chosen if review else 0
+    containing = review.containing if review else 0
+    return {"kept_back": chosen + containing, "contain_a_dropped_one": containing}
 
 
-def _compile_patterns(drop: list[str] | None) -> list[re.Pattern[str]]:
-    patterns = []
-    for pattern in drop or []:
-        try:
-            patterns.append(re.compile(pattern))
-        except re.error as error:
-            raise UsageError(f"--drop {pattern}: not a regular expression ({error}).") from None
-    return patterns
+def _dropped_sentence(review: "Review | None", why: str) -> str:
+    chosen = review.chosen if review else 0
+    containing = review.containing if review else 0
+    more = f"{containing:,} more that contain one of these"
+    return f"Dropped n-grams: {chosen:,} that {why}, and {more}."
 
 
 def _rows(discovery: "Discovery") -> list[dict[str, Any]]:

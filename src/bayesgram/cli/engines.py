@@ -10,6 +10,7 @@ from bayesgram.cli import console, mechanism_options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.io import BadRows
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
     from bayesgram.private.counts import CountSummary, PrivateCounts
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from bayesgram.public.discovered_ngrams import Discovery
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokenizer import Tokenizer
-
-BadRows = dict[str, int]  # how many rows were skipped, by the reason
 
 
 def is_spark(engine: EngineName, master: str | None) -> bool:
@@ -90,7 +89,7 @@ def make_vocabulary_on_spark(
     delimiter: str | None,
     encoding: str,
     **choice: Any,  # noqa: ANN401 - order and size, or n-grams of a list
-) -> "tuple[Vocabulary, BadRows]":
+) -> "tuple[Vocabulary, dict[str, int]]":
     """Make a vocabulary of public text on Spark.
 
     Args:
@@ -164,7 +163,7 @@ def count_to_folder_on_spark(
         if not counts.rows_read:
             raise no_rows_error(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)
-        return summarise_counts(counts, vocabulary), counts.bad_rows.by_reason
+        return summarise_counts(counts, vocabulary), counts.bad_rows
 
 
 def discover_on_spark(

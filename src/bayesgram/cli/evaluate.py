@@ -5,7 +5,8 @@ it covers and ranks what people write, and `--text` judges language models by te
 not seen.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,24 +16,12 @@ from bayesgram.cli import console, named_inputs, options, plots
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.audit.ngram_evaluation import PrivateNgrams, ReleaseEvaluation
-    from bayesgram.audit.text_evaluation import (
-        EvaluatedModel,
-        FrequencyBands,
-        Rows,
-        SubsetQuality,
-        TextQuality,
-    )
-    from bayesgram.lm.language_model import LanguageModel
+    from bayesgram.audit.evaluate import Candidate, Evaluation
+    from bayesgram.audit.ngram_evaluation import ReleaseEvaluation
+    from bayesgram.audit.text_evaluation import EvaluatedModel, Rows, SubsetQuality, TextQuality
     from bayesgram.private.counts import PrivateCounts, SegmentedCounts
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.release import Release
-    from bayesgram.text.tokenizer import Tokenizer
 
-    PrivateNgramsOf = Mapping[str, PrivateNgrams]  # by the path of a release
-
-PUBLIC_ALONE = "public text alone"
-PRIVATE = "private counts (not for publication)"
 TOP_DEFINITIONS = (
     "top: n-grams that people write most, every occurrence counted. listed: how many of them the"
     " vocabulary has. found: of as many listed n-grams that people write most, the share that is"
@@ -81,6 +70,7 @@ def evaluate(
         Path | None,
         typer.Option(help="Draw what --text finds over ε, as a .svg or .png.", show_default=False),
     ] = None,
+    public_options: options.PublicModelOptions = options.FIND_PUBLIC,
     tokenizer: options.TokenizerName = None,
     text_column: options.TextColumn = "text",
     dialect: options.DialectOptions = options.READ_AS_USUAL,
@@ -101,8 +91,9 @@ def evaluate(
     vocabulary covers, and how many of the n-grams that people write most the release finds.
 
     --text takes held-out text, and judges releases and models as language models: perplexity, how
-    often the right word is the first suggestion or one of three, and keystrokes saved. --verbose
-    adds tables by how frequent words are.
+    often the right word is the first suggestion or one of three, and keystrokes saved. The model of
+    a release starts from the public model of its vocabulary, as for `predict`. --verbose adds
+    tables by how frequent words are.
 
     --plot draws one line for models of one name, or whose names differ by their ε alone.
 
@@ -111,62 +102,61 @@ def evaluate(
     Example: bayesgram evaluate out-0.2 out-1 public.arpa --text posts=a.parquet --text
     reviews=b.txt --plot over-e.svg
     """
+    from bayesgram.audit.evaluate import Candidate, evaluate_candidates
     from bayesgram.audit.evaluation import DISCLOSURE
+    from bayesgram.public.release_model import PublicModels
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases import CARD_FILE
-    from bayesgram.releases.release import Release
 
     if against is None and not text and not private_text:
         raise UsageError(
             "nothing to judge by: give --against with private counts, --private-text with the text"
             " of the releases, or --text with held-out text."
         )
+    if public_options.is_given and not text:
+        raise UsageError(
+            "--public and --no-public are for language models, which --text judges; give --text"
+            " too, or leave them out."
+        )
     names = named_inputs.model_names(releases)
     if plot is not None:
         _check_plot(plot, text, list(names), force=force)
-    loaded = {
-        path: Release.load(path) for path in names if not text or (Path(path) / CARD_FILE).is_file()
-    }
-    vocabulary = Vocabulary.load(vocab) if vocab else None
-    counts = None if against is None else _open_counts(against, loaded, vocabulary)
-    document: dict[str, Any] = {"warning": DISCLOSURE}
-    divergences = None
-    if counts is not None:
-        divergences = _divergences(loaded, counts, vocabulary)
-        document["releases"] = divergences
     stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
+    # Without --text no language model is made.
+    publics = PublicModels(**public_options.arguments) if text else PublicModels(use_public=False)
+    candidates = [
+        Candidate.from_model(
+            name, Path(path), publics, tokenizer=stated_tokenizer, is_release=not text, title=path
+        )
+        for path, name in names.items()
+    ]
+    found = [(each, each.release) for each in candidates if each.release is not None]
+    publics.check_named([(each.title, release) for each, release in found])
+    vocabulary = Vocabulary.load(vocab) if vocab else None
+    counts = None if against is None else _open_counts(against, candidates, vocabulary)
     columns: dict[str, Any] = {
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
         **dialect.arguments,
     }
-    private_ngrams = _count_private_text(
-        loaded,
-        private_text or [],
-        vocabulary,
+    evaluation = evaluate_candidates(
+        candidates,
+        counts=counts,
+        read_private_text=partial(_read_text, private_text, **columns) if private_text else None,
+        read_texts=partial(_read_texts, text, **columns) if text else None,
+        vocabulary=vocabulary,
         tokenizer=stated_tokenizer,
-        **columns,
+        show_progress=console.progress,
     )
-    qualities = _evaluate_releases(
-        loaded, counts=counts, private_ngrams=private_ngrams, vocabulary=vocabulary
-    )
-    if qualities:
-        document["quality"] = [quality.to_json() for quality in qualities]
-    evaluation = None
-    if text:
-        rows = _read_texts(text, **columns)
-        evaluation = TextEvaluation(rows)
-        evaluation.evaluate_models(_baselines(loaded, counts, vocabulary))
-        evaluation.evaluate_files(names, stated_tokenizer)
-        document |= evaluation.to_json()
     if json:
-        console.print_json(document)
+        console.print_json(evaluation.to_json())
     else:
-        _print_results(divergences, qualities, evaluation, verbose=verbose)
-    if evaluation is not None and plot is not None:
+        _print_results(evaluation, verbose=verbose)
+    if text:
+        named_inputs.print_public_models([(each.name, each.public) for each, _ in found])
+    if plot is not None:
         from bayesgram.audit.quality_chart import draw_quality_over_epsilon
 
-        results = evaluation.results
+        results = evaluation.models
         same_words = evaluation.same_words
         plots.save_plot(
             lambda: draw_quality_over_epsilon(results, same_words=same_words), plot, force=force
@@ -175,26 +165,18 @@ def evaluate(
         console.print_note(f"These numbers are {DISCLOSURE}.", urgent=True)
 
 
-def _print_results(
-    divergences: list[dict[str, Any]] | None,
-    qualities: "Sequence[ReleaseEvaluation]",
-    evaluation: "TextEvaluation | None",
-    *,
-    verbose: bool,
-) -> None:
+def _print_results(evaluation: "Evaluation", *, verbose: bool) -> None:
     """Print tables and sentences: by counts, by the private text, and by held-out text.
 
     Args:
-        divergences: How far each release is from the counts, if these are given.
-        qualities: Coverage, error removed and top n-grams of each release.
-        evaluation: Language models on held-out text, if some is given.
+        evaluation: What was found.
         verbose: Whether to print tables by how frequent words are.
     """
-    if divergences is not None:
+    if evaluation.divergences:
         title = "Error against the private counts (KL divergence in nats; 0 is perfect)"
-        print_divergences(title, divergences)
-    _print_release_evaluations(qualities)
-    if evaluation is not None:
+        print_divergences(title, [vars(score) for score in evaluation.longest_divergences])
+    _print_release_evaluations(evaluation.quality)
+    if evaluation.models:
         _print_text_evaluation(evaluation, verbose=verbose)
 
 
@@ -207,16 +189,40 @@ def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force:
     plots.check_plot(plot, force=force, inputs=[*models, *texts])
 
 
+def _read_text(
+    paths: Sequence[str],
+    **columns: Any,  # noqa: ANN401 - those of read_records
+) -> "Rows":
+    """Read the rows of the private text."""
+    with console.reading("Reading private text", then="Counting n-grams") as bar:
+        reader = bar.records(list(paths), user_column=None, **columns)
+        return [batch.text for batch in reader]
+
+
+def _read_texts(
+    arguments: Sequence[str],
+    **columns: Any,  # noqa: ANN401 - those of read_records
+) -> "dict[str, Rows]":
+    """Read the rows of each text, by its name; the name is "" where none is given."""
+    named_paths = named_inputs.paths_by_name(arguments, "text")
+    with console.reading("Reading text", then="Scoring text") as bar:
+        readers = {
+            name: bar.records(paths, user_column=None, **columns)
+            for name, paths in named_paths.items()
+        }
+        return {name: [batch.text for batch in reader] for name, reader in readers.items()}
+
+
 # --- Against private counts ---
 
 
 def _open_counts(
-    path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
+    path: Path, candidates: "Sequence[Candidate]", vocabulary: "Vocabulary | None"
 ) -> "PrivateCounts | SegmentedCounts":
     """Open the private counts of the one vocabulary that all releases have."""
     from bayesgram.private.counts_on_disk import open_any_counts
 
-    sizes = {len(release.ngrams) for release in releases.values()}
+    sizes = {len(each.release.ngrams) for each in candidates if each.release is not None}
     if not sizes and vocabulary:
         sizes = {len(vocabulary)}
     if not sizes:
@@ -228,39 +234,6 @@ def _open_counts(
         )
     with console.step("Reading counts"):
         return open_any_counts(path, vocabulary_size=sizes.pop())
-
-
-def _divergences(
-    releases: "dict[str, Release]",
-    counts: "PrivateCounts | SegmentedCounts",
-    vocabulary: "Vocabulary | None",
-) -> list[dict[str, Any]]:
-    """Return the KL of public text alone and of every release, as rows of a table.
-
-    Where there are several orders, it is that of the longest n-grams. A release of a segment is
-    judged by what was written there; public text by what everybody wrote.
-    """
-    from bayesgram.audit.evaluation import comparison_row, kl_divergence, totals_for
-    from bayesgram.public.vocabulary import public_distribution
-    from bayesgram.text.ngrams import ngram_orders
-
-    rows = []
-    if vocabulary:
-        counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
-        orders = ngram_orders(vocabulary.ngrams)
-        is_longest = orders == orders.max()
-        kl = kl_divergence(
-            totals_for(counts)[is_longest], public_distribution(vocabulary.counts[is_longest])
-        )
-        rows.append(comparison_row(PUBLIC_ALONE, None, kl))
-    for name, release in releases.items():
-        counts.check_vocabulary(len(release.ngrams), release.card.vocabulary["fingerprint"])
-        is_longest = release.orders == release.orders.max()
-        kl = kl_divergence(
-            totals_for(counts, release)[is_longest], release.probabilities[is_longest]
-        )
-        rows.append(comparison_row(name, release, kl))
-    return rows
 
 
 def print_divergences(
@@ -299,98 +272,6 @@ def format_guarantee(row: dict[str, Any]) -> str:
 
 
 # --- Coverage, error removed and top n-grams ---
-
-
-def _check_private_text(releases: "dict[str, Release]", vocabulary: "Vocabulary | None") -> None:
-    """Refuse what one private text cannot judge."""
-    from bayesgram.releases.release import check_vocabulary
-
-    if not releases:
-        raise UsageError(
-            "--private-text judges releases, and there is none; give a release folder."
-        )
-    segments = {(release.card.segment or {}).get("name") for release in releases.values()}
-    if len(segments) > 1:
-        raise UsageError(
-            "--private-text: the releases are of different segments, and each needs the text of its"
-            " own people; evaluate one at a time, or give counts by segment with --against."
-        )
-    if vocabulary is not None:
-        for path, release in releases.items():
-            check_vocabulary(release, vocabulary, name=path)
-
-
-def _count_private_text(
-    releases: "dict[str, Release]",
-    paths: Sequence[str],
-    vocabulary: "Vocabulary | None",
-    *,
-    tokenizer: "Tokenizer | None",
-    **columns: Any,  # noqa: ANN401 - those of read_records
-) -> "PrivateNgramsOf | None":
-    """Return what people wrote for each release; None if no text is given.
-
-    Releases of one vocabulary share the counts.
-
-    Args:
-        releases: By path.
-        paths: The private text.
-        vocabulary: That of the releases, if it is given.
-        tokenizer: The one that was given; it may have the tokenizer.json of a release.
-        **columns: What `read_records` needs to know of the text.
-    """
-    from bayesgram.audit.ngram_evaluation import PrivateNgrams
-    from bayesgram.text.tokenizer import Tokenizer
-
-    if not paths:
-        return None
-    _check_private_text(releases, vocabulary)
-    with console.reading("Reading private text", then="Counting n-grams") as bar:
-        reader = bar.records(list(paths), user_column=None, **columns)
-        batches = [batch.text for batch in reader]
-    by_vocabulary: dict[tuple[str, str], PrivateNgrams] = {}
-    by_path = {}
-    for path, release in releases.items():
-        about = release.card.vocabulary
-        key = (about["fingerprint"], about["tokenizer"])
-        if key not in by_vocabulary:
-            with_file = tokenizer or (None if vocabulary is None else vocabulary.tokenizer)
-            cut = Tokenizer.from_name(about["tokenizer"]).with_definition_of(with_file)
-            with console.step("Counting n-grams"):
-                by_vocabulary[key] = PrivateNgrams.from_texts(
-                    batches, release.ngrams, release.orders, cut
-                )
-        by_path[path] = by_vocabulary[key]
-    return by_path
-
-
-def _evaluate_releases(
-    releases: "dict[str, Release]",
-    *,
-    counts: "PrivateCounts | SegmentedCounts | None",
-    private_ngrams: "PrivateNgramsOf | None",
-    vocabulary: "Vocabulary | None",
-) -> "list[ReleaseEvaluation]":
-    """Judge each release by the private text, or else by the private counts."""
-    from bayesgram.audit.evaluation import totals_for
-    from bayesgram.audit.ngram_evaluation import PrivateNgrams, evaluate_release
-    from bayesgram.releases.release import is_made_with
-
-    evaluations: list[ReleaseEvaluation] = []
-    for path, release in releases.items():
-        public = None
-        if vocabulary is not None and is_made_with(release, vocabulary):
-            public = vocabulary.prior
-        if private_ngrams is not None:
-            private = private_ngrams[path]
-        elif counts is not None and public is not None:
-            private = PrivateNgrams(totals_for(counts, release), {})
-        else:
-            continue
-        evaluations += evaluate_release(
-            path, release, private, public
-        )  # as the table of KL names it
-    return evaluations
 
 
 def _print_release_evaluations(evaluations: "Sequence[ReleaseEvaluation]") -> None:
@@ -458,139 +339,6 @@ def _format_share(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
 
 
-# --- By held-out text ---
-
-
-def _read_texts(
-    arguments: Sequence[str],
-    **columns: Any,  # noqa: ANN401 - those of read_records
-) -> "dict[str, Rows]":
-    """Read the rows of each text, by its name; the name is "" where none is given."""
-    named_paths = named_inputs.paths_by_name(arguments, "text")
-    with console.reading("Reading text", then="Scoring text") as bar:
-        readers = {
-            name: bar.records(paths, user_column=None, **columns)
-            for name, paths in named_paths.items()
-        }
-        return {name: [batch.text for batch in reader] for name, reader in readers.items()}
-
-
-class TextEvaluation:
-    """Language models evaluated by the same texts, one after the other.
-
-    The first model says how frequent words are.
-    """
-
-    def __init__(self, texts: "dict[str, Rows]") -> None:
-        self._texts = texts
-        self._word_bands: FrequencyBands | None = None
-        self._first_model: LanguageModel | None = None
-        self.same_words = True  # whether all models know the same, so that perplexities compare
-        self.results: list[EvaluatedModel] = []
-
-    def evaluate_files(self, names: Mapping[str, str], tokenizer: "Tokenizer | None") -> None:
-        """Evaluate the models at these paths.
-
-        Args:
-            names: What each model is called, by its path.
-            tokenizer: How text is cut for models that don't say so.
-        """
-        from bayesgram.lm.language_model import LanguageModel
-
-        for path in names:
-            if not _may_be_model(path):
-                LanguageModel.open(path)  # fails, before all others are evaluated
-        for path, name in names.items():
-            with console.progress(f"Predicting with {name}") as show_progress:
-                model = LanguageModel.open(path, tokenizer=tokenizer)
-                self._evaluate(name, path, model, show_progress)
-
-    def evaluate_models(self, models: "Iterable[tuple[str, LanguageModel]]") -> None:
-        """Evaluate models that are no files, each with its name."""
-        for name, model in models:
-            with console.progress(f"Predicting with {name}") as show_progress:
-                self._evaluate(name, name, model, show_progress)
-
-    def _evaluate(
-        self,
-        name: str,
-        path: str,
-        model: "LanguageModel",
-        show_progress: Callable[[float], None],
-    ) -> None:
-        from bayesgram.audit.text_evaluation import (
-            EvaluatedModel,
-            FrequencyBands,
-            ModelClaim,
-            evaluate_model,
-            has_same_words,
-        )
-
-        if self._first_model is None:
-            self._first_model = model
-            self._word_bands = FrequencyBands.from_texts(model, self._texts)
-        self.same_words = self.same_words and has_same_words(self._first_model, model)
-        quality = evaluate_model(
-            model, self._texts, bands=self._word_bands, name=name, on_progress=show_progress
-        )
-        claim = ModelClaim.from_description(model.about)
-        self.results.append(EvaluatedModel(name, path, claim, quality))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the results, and whether perplexities compare."""
-        return {
-            "text": [result.to_json() for result in self.results],
-            "same_words": self.same_words,
-        }
-
-
-def _may_be_model(path: str) -> bool:
-    """Return whether there is a file, or a folder with what a release or a model has."""
-    from bayesgram.lm.files import MODEL_JSON
-    from bayesgram.releases import CARD_FILE
-
-    return Path(path).is_file() or any(
-        (Path(path) / name).is_file() for name in (MODEL_JSON, CARD_FILE)
-    )
-
-
-def _baselines(
-    releases: "dict[str, Release]",
-    counts: "PrivateCounts | SegmentedCounts | None",
-    vocabulary: "Vocabulary | None",
-) -> "Iterator[tuple[str, LanguageModel]]":
-    """Yield models of public text alone and of the private counts, where these are given."""
-    from bayesgram.lm.language_model import LanguageModel
-
-    if vocabulary:
-        public_model = LanguageModel.from_counts(
-            vocabulary.ngrams, vocabulary.counts + 1.0, vocabulary.tokenizer
-        )
-        yield PUBLIC_ALONE, public_model
-    if counts:
-        yield PRIVATE, _private_model(counts, releases, vocabulary)
-
-
-def _private_model(
-    counts: "PrivateCounts | SegmentedCounts",
-    releases: "dict[str, Release]",
-    vocabulary: "Vocabulary | None",
-) -> "LanguageModel":
-    """Return a model of the exact counts, plus one each so that it has the words of the others."""
-    from bayesgram.audit.evaluation import totals_for
-    from bayesgram.lm.language_model import LanguageModel
-    from bayesgram.text.tokenizer import Tokenizer
-
-    if vocabulary:
-        ngrams = vocabulary.ngrams
-        tokenizer = vocabulary.tokenizer
-    else:
-        release = next(iter(releases.values()))
-        ngrams = release.ngrams
-        tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
-    return LanguageModel.from_counts(ngrams, totals_for(counts) + 1.0, tokenizer)
-
-
 # --- Tables of held-out text ---
 
 UNKNOWN_WORDS = "unknown"  # the band of words that a model lacks
@@ -612,9 +360,9 @@ DIFFERENT_WORDS = (
 )
 
 
-def _print_text_evaluation(evaluation: TextEvaluation, *, verbose: bool) -> None:
+def _print_text_evaluation(evaluation: "Evaluation", *, verbose: bool) -> None:
     """Print tables: of all words, of each text, and if verbose by how frequent the words are."""
-    results = evaluation.results
+    results = evaluation.models
     _print_quality("Held-out text", results, [result.quality for result in results])
     texts = results[0].quality.by_text
     if len(texts) > 1:

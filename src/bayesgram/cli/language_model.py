@@ -42,12 +42,6 @@ MODEL_FORMATS = (Format.ARPA, Format.MODEL)
 ARPA_SUFFIXES = (".arpa", ".arpa.gz")
 
 
-NoPublic = Annotated[
-    bool,
-    typer.Option("--no-public", help="Use the release alone: a rough model.", show_default=False),
-]
-
-
 def export(  # noqa: PLR0915 - one step after another
     release: Annotated[
         Path,
@@ -65,15 +59,7 @@ def export(  # noqa: PLR0915 - one step after another
             show_default="by the ending of OUTPUT; model without one",
         ),
     ] = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="The public model of the release's vocabulary (`bayesgram vocab` keeps it): the"
-            " model that the release corrects.",
-            show_default="found near the release",
-        ),
-    ] = None,
-    no_public: NoPublic = False,
+    public_options: options.PublicModelOptions = options.FIND_PUBLIC,
     vocab: Annotated[
         Path | None,
         typer.Option(help="The vocabulary of the release, for --format bias.", show_default=False),
@@ -135,12 +121,12 @@ def export(  # noqa: PLR0915 - one step after another
     from bayesgram.public.release_model import ReleaseModel
     from bayesgram.releases.release import Release
 
+    public = public_options.public
     format_ = _format_of(output) if stated_format is None else stated_format
     contents = CONTENTS if format_ is Format.MODEL else None
     inputs = [release, *(path for path in (public, vocab) if path is not None)]
     check_writable(output, force=force, contents=contents, inputs=inputs)
-    if public is not None and no_public:
-        raise UsageError("--public and --no-public: give one of them.")
+    public_arguments = public_options.arguments
     _check_model_options(
         format_,
         public=public,
@@ -207,7 +193,7 @@ def export(  # noqa: PLR0915 - one step after another
     casing = read_casing(loaded.card.vocabulary["tokenizer"])
     label = "Building the model" if max_bytes is None else "Building models until one fits"
     with console.progress(label) as show_progress:
-        parts = ReleaseModel.from_folder(release, public, use_public=not no_public)
+        parts = ReleaseModel.from_folder(release, **public_arguments)
         build = parts.builder
         model = _build_to_fit(
             lambda most: _with_casing(
@@ -515,6 +501,7 @@ def import_arpa(
     tokenizer_options: options.TokenizerOptions = options.DEFAULTS,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Check an ARPA file and keep it as a model folder, which loads faster.
 
@@ -531,13 +518,17 @@ def import_arpa(
     with console.step("Reading"):
         model = read_arpa(file, tokenizer=tokenizer_options.tokenizer)
     model.save(output, force=force)
-    report = {
+    report: dict[str, Any] = {
         "output": str(output),
         "order": model.order,
         "ngrams": model.sizes,
         "tokenizer": model.tokenizer.name,
     }
-    console.print_report(report, json=json)
+    sentences = [
+        *_export_sentences(report),
+        f"Text for it is cut by the tokenizer {model.tokenizer.name!r}.",
+    ]
+    console.print_summary(sentences, report, json=json, verbose=verbose)
 
 
 # --- predict ---
@@ -571,14 +562,7 @@ def predict(
             "--capitals", help="Write lower-case words as the sentence and --typed ask for."
         ),
     ] = False,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="The public model of a release's vocabulary (`bayesgram vocab` keeps it).",
-            show_default="found near the release",
-        ),
-    ] = None,
-    no_public: NoPublic = False,
+    public_options: options.PublicModelOptions = options.FIND_PUBLIC,
     block_options: options.BlockOptions = options.DEFAULT_BLOCK,
     tokenizer: options.TokenizerName = None,
     json: options.Json = False,
@@ -600,15 +584,14 @@ def predict(
     start = perf_counter()
     blocklist = block_options.blocklist
     stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
-    if public is not None and no_public:
-        raise UsageError("--public and --no-public: give one of them.")
+    public_arguments = public_options.arguments
     parts = None
     if (model / CARD_FILE).is_file():
         with console.step("Building the model"):
-            parts = ReleaseModel.from_folder(model, public, use_public=not no_public)
+            parts = ReleaseModel.from_folder(model, **public_arguments)
             opened = parts.builder(None)
         opened = replace(opened, tokenizer=opened.tokenizer.with_definition_of(stated_tokenizer))
-    elif public is not None or no_public:
+    elif public_options.is_given:
         raise UsageError(
             f"--public and --no-public: are for a release, and {model} is none; leave them out."
         )

@@ -75,6 +75,7 @@ def create(
         ),
     ] = None,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Make a ledger. The file must not exist; only its owner can read it.
 
@@ -103,7 +104,14 @@ def create(
     }
     if json:
         report["warnings"] = warnings
-    console.print_report(report, json=json)
+    sentences = [
+        f"Wrote {file}: the ledger of {population!r}.",
+        f"All releases about them together may cost ε = {epsilon:g} and δ = {delta:g}.",
+    ]
+    if period is not None:
+        sentences.append(f"Period: {period} ({PERIOD_NOTE}).")
+    sentences.append("Give it to `release` and `discover` with --ledger.")
+    console.print_summary(sentences, report, json=json, verbose=verbose)
     for warning in warnings:
         console.print_note(f"warning: {warning}")
 
@@ -170,6 +178,7 @@ def charge(
     ],
     unit: options.Unit = None,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Record a release about the same people that another tool makes.
 
@@ -199,13 +208,16 @@ def charge(
         "epsilon": epsilon,
         "delta": delta,
     }
-    if json:
-        report |= {
-            "spent_epsilon": contents.spent_epsilon(),
-            "spent_failure": contents.spent_failure(),
-        }
-    report["left"] = contents.describe_remaining()
-    console.print_report(report, json=json)
+    report |= {
+        "spent_epsilon": contents.spent_epsilon(),
+        "spent_failure": contents.spent_failure(),
+        "left": contents.describe_remaining(),
+    }
+    sentences = [
+        f"Recorded in {file} as entry {number}: {_printable(by)}, ε = {epsilon:g}, δ = {delta:g}.",
+        f"Left: {report['left']}.",
+    ]
+    console.print_summary(sentences, report, json=json, verbose=verbose)
 
 
 @ledger_app.command()
@@ -237,7 +249,9 @@ def publish(
 
     ledger = Ledger.open(file)
     ledger.complete(entry)
-    console.print_report({"ledger": str(file), "entry": entry, "state": "published"}, json=json)
+    report = {"ledger": str(file), "entry": entry, "state": "published"}
+    sentence = f"Entry {entry} of {file} is published."
+    console.print_summary([sentence], report, json=json, verbose=False)
 
 
 @ledger_app.command("list")
@@ -309,6 +323,8 @@ def _mark_copies(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_list(rows: list[dict[str, Any]]) -> None:
+    sound = sum(not row["problem"] for row in rows)
+    console.write(f"{sound} of {len(rows)} ledgers are in order.")
     columns = ("ledger", "population", "ε", "δ", "spent", "left", "pure", "entries")
     console.print_table(
         "Ledgers: ε that is spent, and left for a Gaussian or a pure-ε release",
@@ -332,7 +348,7 @@ def _list_cells(row: dict[str, Any]) -> tuple[str, ...]:
         population,
         f"{row['epsilon']:g}",
         f"{row['delta']:g}",
-        digits_up(row["spent_epsilon"]),
+        f"{digits_up(row['spent_epsilon'])} ({row['spent_epsilon'] / row['epsilon']:.0%})",
         f"{row['left_gaussian_epsilon']:g}",
         f"{row['left_pure_epsilon']:g}",
         str(row["reservations"]),

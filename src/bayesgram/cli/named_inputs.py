@@ -13,6 +13,7 @@ from bayesgram.cli import console
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.public.public_model import PublicModel
     from bayesgram.public.sources import OpenSource
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.releases.release import Release
@@ -128,21 +129,6 @@ def model_names(arguments: Sequence[str]) -> dict[str, str]:
 # --- Releases ---
 
 
-def load_releases(
-    arguments: Sequence[str], *, name_segments: bool = False
-) -> "list[tuple[str, Release]]":
-    """Load releases, in the order in which they were given, each with its name.
-
-    Args:
-        arguments: What was typed.
-        name_segments: Whether a segment keeps the name of its release: `countries/de`, not `de`.
-    """
-    from bayesgram.releases.release import Release
-
-    names = release_names(arguments, name_segments=name_segments)
-    return [(name, Release.load(path)) for path, name in names.items()]
-
-
 def release_names(arguments: Sequence[str], *, name_segments: bool = False) -> dict[str, str]:
     """Return the name of each release by its path, looking into folders of releases.
 
@@ -173,6 +159,23 @@ def release_names(arguments: Sequence[str], *, name_segments: bool = False) -> d
                 f"{other} and {path}: both are called {name!r}; give one another name (NAME=PATH)."
             )
     return names
+
+
+def print_public_models(models: "Iterable[tuple[str, PublicModel | None]]") -> None:
+    """Say from which public model the language model of each release starts.
+
+    Args:
+        models: The name of each release, and its public model if there is one.
+    """
+    names_of_model: dict[str, list[str]] = {}
+    for name, public in models:
+        model = "the release alone, without a public model: a rough model"
+        if public is not None:
+            sources = console.join_words(public.source_names)
+            model = f"the public model ({sources}), corrected by the release"
+        names_of_model.setdefault(model, []).append(name)
+    for model, names in names_of_model.items():
+        console.print_note(f"Language model of {console.join_words(names)}: {model}.")
 
 
 # --- Vocabularies of releases ---

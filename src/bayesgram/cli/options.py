@@ -468,6 +468,45 @@ DEFAULT_BLOCK = BlockOptions()
 
 
 @dataclass(frozen=True)
+class PublicModelOptions:
+    """The public model that the language model of a release starts from."""
+
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            help="The public model of the release's vocabulary (`bayesgram vocab` keeps it): the"
+            " model that the release corrects.",
+            show_default="found near the release",
+        ),
+    ] = None
+    no_public: Annotated[
+        bool,
+        typer.Option(
+            "--no-public", help="Use the release alone: a rough model.", show_default=False
+        ),
+    ] = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any of the options was typed."""
+        return self.public is not None or self.no_public
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `ReleaseModel.from_folder` for these options.
+
+        Raises:
+            UsageError: If both were typed.
+        """
+        if self.public is not None and self.no_public:
+            raise UsageError("--public and --no-public: give one of them.")
+        return {"public": self.public, "use_public": not self.no_public}
+
+
+FIND_PUBLIC = PublicModelOptions()
+
+
+@dataclass(frozen=True)
 class TokenizerOptions:
     """How text is cut into tokens."""
 

@@ -52,6 +52,7 @@ def tune(
     ],
     seed: options.Seed = None,
     json: options.Json = False,
+    verbose: options.Verbose = False,
     expected_users: mechanism_options.ExpectedUsers = None,
     max_count: mechanism_options.MaxCount = None,
     max_total: mechanism_options.MaxTotal = None,
@@ -85,16 +86,19 @@ def tune(
         f" --max-count {chosen.max_count} --max-total {chosen.max_total}"
         f" --slope {chosen.slope:g} --rho {chosen.rho:g} … (its ε adds to this one)"
     )
-    console.print_report(
-        {
-            "slope": chosen.slope,
-            "rho": chosen.rho,
-            "epsilon": epsilon,
-            "guarantee": chosen.guarantee.name,
-            "next": next_command,
-        },
-        json=json,
-    )
+    report = {
+        "slope": chosen.slope,
+        "rho": chosen.rho,
+        "epsilon": epsilon,
+        "guarantee": chosen.guarantee.name,
+        "next": next_command,
+    }
+    sentences = [
+        f"Algorithm 2 chose S = {chosen.slope:g} and ρ = {chosen.rho:g}.",
+        f"The choice cost ε = {epsilon:g} ({chosen.guarantee.name}).",
+        f"Next: {next_command}",
+    ]
+    console.print_summary(sentences, report, json=json, verbose=verbose)
 
 
 # --- sensitivity ---
@@ -113,6 +117,7 @@ def sensitivity(
     engine: options.Engine = EngineName.LOCAL,
     master: options.Master = None,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Show γ, how far one user moves the paper's log counts: exactly, and by Claim 1's bound.
 
@@ -140,7 +145,12 @@ def sensitivity(
         exact = statistics.exact_gamma(paper.slope)
         seconds = perf_counter() - start
     report = {"exact": exact, "bound": bound, "seconds": round(seconds, 4), "warning": DISCLOSURE}
-    console.print_report(report, json=json)
+    sentences = [
+        f"One user moves the paper's log counts by γ = {exact:.4g} at most.",
+        f"The bound of Claim 1 is {bound:.4g}.",
+        f"These numbers are {DISCLOSURE}.",
+    ]
+    console.print_summary(sentences, report, json=json, verbose=verbose)
 
 
 # --- reproduce ---

@@ -1,5 +1,6 @@
 """bayesgram report: releases on one page, for people who decide about them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,6 +90,7 @@ def report(
     ] = None,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Write one page about releases that opens offline.
 
@@ -156,9 +158,35 @@ def report(
     report["private"] = private_part.warning if private_part else nothing_private
     if json:
         report["quality"] = {name: release.card.quality_sentences for name, release in loaded}
-    console.print_report(report, json=json)
+    console.print_summary(_report_sentences(report), report, json=json, verbose=verbose)
     if not json:
         _print_quality(loaded)
+
+
+def _report_sentences(report: "Mapping[str, Any]") -> list[str]:
+    """Say what was written, about what, and who may see it."""
+    releases = report["releases"]
+    discoveries = report.get("discoveries", 0)
+    subjects = []
+    if releases:
+        subjects.append(f"{releases} release{'' if releases == 1 else 's'}")
+    if discoveries:
+        subjects.append(f"{discoveries} discover{'y' if discoveries == 1 else 'ies'}")
+    sentences = []
+    if "output" in report:
+        subject = console.join_words(subjects)
+        sentences.append(f"Wrote {report['output']}: a page about {subject}. It opens offline.")
+    if "registry" in report:
+        sentences.append(f"Wrote {report['registry']}: an entry for the registry of deployments.")
+    is_one = releases + discoveries == 1
+    weakest = "Label" if is_one else "The weakest label of these"
+    sentences.append(f"{weakest}: {report['label']}.")
+    if "output" in report:
+        if report["private"] in (None, "no"):
+            sentences.append("The page shows released numbers only.")
+        else:
+            sentences.append(f"The page shows numbers {report['private']}.")
+    return sentences
 
 
 def _check_outputs(

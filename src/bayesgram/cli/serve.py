@@ -37,17 +37,11 @@ def serve(
         typer.Option(
             help="The vocabulary of the releases: adds public text to compare with, and planning;"
             " may be repeated.",
-            show_default=False,
+            show_default="that of the public model",
         ),
     ] = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="The public model of the releases (`vocab --model`), for the best suggestions. It"
-            " includes the vocabulary.",
-            show_default=False,
-        ),
-    ] = None,
+    public_options: options.PublicModelOptions = options.FIND_PUBLIC,
+    block_options: options.BlockOptions = options.DEFAULT_BLOCK,
     host: Annotated[
         str, typer.Option(help="The address to listen on. Other machines need a token.")
     ] = "127.0.0.1",
@@ -73,35 +67,48 @@ def serve(
     On the page you can type with the releases, browse them, compare them, read what ε means, and
     plan the next one.
 
+    Suggestions are those of the model that `predict` uses. It starts from the public model of the
+    release's vocabulary, if that is found near the release.
+
     Only this machine can reach the page, unless --host says otherwise. The page reads releases and
     public text, nothing else.
 
     Example: bayesgram serve demo/releases mine=out --vocab vocab.parquet
     """
-    from bayesgram.public.public_model import VOCABULARY_FILE, PublicModel, is_public_model
+    from bayesgram.public.release_model import PublicModels
+    from bayesgram.releases.release import Release
     from bayesgram.web.api import build
     from bayesgram.web.catalogue import Builder
     from bayesgram.web.server import open_address, run
 
-    if vocab and public is not None:
+    if vocab and public_options.public is not None:
         raise UsageError(
             "--vocab and --public: a public model has its vocabulary; leave --vocab out."
         )
-    loaded = named_inputs.load_releases(releases, name_segments=True)
-    vocabulary_paths = vocab or []
-    if public is not None and is_public_model(public):
-        vocabulary_paths = [public / VOCABULARY_FILE]
-    public_model = None if public is None else PublicModel.load(public)
-    vocabularies = named_inputs.load_vocabularies_of(vocabulary_paths, loaded)
+    publics = PublicModels(**public_options.arguments)
+    blocklist = block_options.blocklist
+    paths = named_inputs.release_names(releases, name_segments=True)
+    loaded = [(name, Release.load(path)) for path, name in paths.items()]
+    publics.check_named(loaded)
+    public_models = {
+        name: publics.find(release, path)
+        for path, (name, release) in zip(paths, loaded, strict=True)
+    }
+    distinct_models = list(dict.fromkeys(filter(None, [publics.named, *public_models.values()])))
+    vocabularies = [model.vocabulary for model in distinct_models]
+    if vocab:
+        vocabularies = named_inputs.load_vocabularies_of(vocab, loaded)
     stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)
     address = open_address(host, port, token)
+    named_inputs.print_public_models(public_models.items())
     with address.listening:
         builder = Builder(
             console.step,
             next(iter(vocabularies), None),
             stated_tokenizer,
-            public_model,
+            distinct_models,
             others=vocabularies[1:],
+            blocklist=blocklist,
         )
         guard = build(builder.build(loaded), address.policy)
         run(guard, address, ready=lambda: _print_address(address, open_=open_, json=json))

@@ -36,6 +36,7 @@ def split(
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Hold out people of PRIVATE text for evaluation. Both files are private.
 
@@ -67,18 +68,21 @@ def split(
             seed=seed,
             force=force,
         )
-    report: dict[str, Any] = {"output": str(output), "held_out_output": str(held_out_output)}
-    if json:
-        report |= {
-            "rows": console.round_private(summary.train_rows),
-            "held_out_rows": console.round_private(summary.held_out_rows),
-            "rounded": console.ROUNDING,
-        }
-    else:
-        report |= {
-            "rows": console.format_private(summary.train_rows),
-            "held out rows": console.format_private(summary.held_out_rows),
-        }
-    report["bad_rows_skipped"] = records.bad_rows.by_reason
-    report["note"] = "private: keep both files where the text is kept"
-    console.print_report(report, json=json)
+    report: dict[str, Any] = {
+        "output": str(output),
+        "held_out_output": str(held_out_output),
+        "rows": console.round_private(summary.train_rows),
+        "held_out_rows": console.round_private(summary.held_out_rows),
+        "rounded": console.ROUNDING,
+        "bad_rows_skipped": records.bad_rows.by_reason,
+        "note": "private: keep both files where the text is kept",
+    }
+    train_rows = console.format_private(summary.train_rows)
+    held_out_rows = console.format_private(summary.held_out_rows)
+    sentences = [
+        f"Wrote {output}: people to release from, {train_rows} rows.",
+        f"Wrote {held_out_output}: people who are held out, {held_out_rows} rows.",
+        "Both files are private: keep them where the text is kept.",
+        *console.skipped_sentences(records.bad_rows.by_reason, console.format_private),
+    ]
+    console.print_summary(sentences, report, json=json, verbose=verbose)

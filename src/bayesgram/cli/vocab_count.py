@@ -371,15 +371,7 @@ def _vocabulary_sentences(vocabulary: "Vocabulary", report: "Mapping[str, Any]")
         )
     if "made_from" in report:
         sentences.append(f"Made from {report['made_from']}. Label: {report['label']}.")
-    return [*sentences, *_skipped_sentences(report["bad_rows_skipped"], "{:,}".format)]
-
-
-def _skipped_sentences(
-    bad_rows: "Mapping[str, int]", format_count: Callable[[int], str]
-) -> list[str]:
-    """Say how many rows were skipped, and why; nothing if none was."""
-    counts = [f"{format_count(count)} ({reason})" for reason, count in bad_rows.items()]
-    return [f"Skipped rows that can't be read: {console.join_words(counts)}."] if counts else []
+    return [*sentences, *console.skipped_sentences(report["bad_rows_skipped"], "{:,}".format)]
 
 
 def _describe(vocabulary: "Vocabulary") -> dict[str, Any]:
@@ -584,7 +576,6 @@ def count(
         "skip_bad_rows": skip_bad_rows,
         **dialect.arguments,
     }
-    rows_without_text: int | None = None
     if engines.is_spark(engine, master):
         summary, bad_rows = engines.count_to_folder_on_spark(
             private, vocabulary, output, master, force=force, allow_public=allow_public, **columns
@@ -601,8 +592,7 @@ def count(
                 segments=checked_segments,
                 allow_public=allow_public,
             )
-        bad_rows = records.bad_rows.by_reason
-        rows_without_text = records.bad_rows.without_text
+        bad_rows = records.bad_rows
     if not summary.nonzeros:
         console.print_note(
             f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text,"
@@ -613,9 +603,7 @@ def count(
         "users": console.round_private(summary.users),
         "nonzeros": console.round_private(summary.nonzeros),
         "users_without_ngrams": console.round_private(summary.users_without_ngrams),
-        "rows_without_text": None
-        if rows_without_text is None
-        else console.round_private(rows_without_text),
+        "rows_without_text": console.round_private(bad_rows.without_text),
         "rounded": console.ROUNDING,
         "coverage": {order: round(share, 2) for order, share in summary.coverage.items()},
         "not_read": list_unread(private),
@@ -624,7 +612,7 @@ def count(
     }
     if checked_segments is not None:
         report["segments"] = list(checked_segments.all_names)
-    report["bad_rows_skipped"] = bad_rows
+    report["bad_rows_skipped"] = bad_rows.by_reason
     report["note"] = "private: keep this folder where the text is kept"
     users = console.format_private(summary.users)
     sentences = [
@@ -635,9 +623,9 @@ def count(
         sentences.append(f"Counted by segment: {_format_segments(checked_segments)}.")
     without_ngrams = console.format_private(summary.users_without_ngrams)
     sentences.append(f"Users who wrote none of its n-grams: {without_ngrams}.")
-    if rows_without_text is not None:
-        sentences.append(f"Rows without text: {console.format_private(rows_without_text)}.")
-    sentences += _skipped_sentences(bad_rows, console.format_private)
+    without_text = console.format_private(bad_rows.without_text)
+    sentences.append(f"Rows without text: {without_text}.")
+    sentences += console.skipped_sentences(bad_rows.by_reason, console.format_private)
     console.print_summary(sentences, report, json=json, verbose=verbose)
     low = {order: share for order, share in summary.coverage.items() if share < LOW_COVERAGE}
     if low and summary.nonzeros:

@@ -26,7 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram import charts
-from bayesgram.audit.evaluation import DISCLOSURE, comparison_row, kl_divergence
+from bayesgram.audit.evaluation import (
+    DISCLOSURE,
+    PUBLIC_ALONE,
+    comparison_row,
+    kl_divergence,
+)
 from bayesgram.choices import ScoreSensitivity, Suppressed
 from bayesgram.comparison.comparison import Comparison, compare, comparison_json
 from bayesgram.errors import check_int
@@ -469,7 +474,7 @@ def _release_by_every_mechanism(
 ) -> tuple[list[dict[str, Any]], Release]:
     """Return a row for each release, by ε, and the release of `SHOWN` at the largest ε."""
     public = public_distribution(vocabulary.counts)
-    rows = [comparison_row("public text alone", None, kl_divergence(counts.totals, public))]
+    rows = [comparison_row(PUBLIC_ALONE, None, kl_divergence(counts.totals, public))]
     shown: Release | None = None
     for name, mechanism, budget in compared_mechanisms(population.users):
         epsilon_text = f", ε = {budget.epsilon:g}" if budget else ""

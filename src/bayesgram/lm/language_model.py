@@ -368,7 +368,13 @@ class LanguageModel:
 
     @check_arguments
     def suggest(
-        self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True
+        self,
+        text: str,
+        k: int = 3,
+        *,
+        cache: float = CACHE_WEIGHT,
+        capitals: bool = True,
+        block: Blocklist = NO_BLOCKLIST,
     ) -> list[Prediction]:
         """Return what a keyboard shows: the word that is being typed, or the next one.
 
@@ -377,6 +383,7 @@ class LanguageModel:
             k: How many words.
             cache: See `predict`.
             capitals: See `predict`.
+            block: See `predict`.
 
         >>> import pyarrow as pa
         >>> ngrams = pa.array(["red fish", "blue fish", "fish swim"])
@@ -385,7 +392,8 @@ class LanguageModel:
         ('fish', 'Blue')
         """
         sentences, prefix = self.tokenizer.split_unfinished(text)
-        predictions = self._predict_words(sentences, prefix, k, cache)
+        predict_words = partial(self._predict_words, sentences, prefix)
+        predictions = self._predict_unblocked(predict_words, sentences[-1], k, cache, block)
         typed = text[len(text) - len(prefix) :]
         return self.capitalise(predictions, sentences, typed) if capitals else predictions
 

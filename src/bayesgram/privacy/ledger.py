@@ -209,10 +209,11 @@ class Ledger:
 
     @check_arguments
     def charge(self, epsilon: float, delta: float, *, by: str, unit: str | None = None) -> int:
-        """Record a release that another tool makes, before or after it is made.
+        """Record a release that another tool makes, before it is made.
 
         It costs its pure ε and, where δ is above 0, a failure probability δ. The latter fits only
-        a ledger whose first entry may fail.
+        a ledger whose first entry may fail. A release that was made already can be recorded too;
+        docs/ledger.md says when the budget covers it.
 
         Args:
             epsilon: ε of the release, for adding or removing one unit.

@@ -324,13 +324,39 @@ def review(
     Raises:
         UsageError: If decisions are missing, or a pattern is no regular expression.
     """
-    ngrams = discovery.ngrams.to_pylist()
-    try:
-        patterns = [re.compile(pattern) for pattern in drop]
-    except re.error as error:
-        raise UsageError(f"drop: not a regular expression ({error}).") from None
+    return apply_review(discovery, decisions, compile_patterns(drop)).kept
+
+
+@dataclass(frozen=True)
+class Review:
+    """What is left of a discovery, and how many n-grams were dropped.
+
+    Attributes:
+        kept: The discovery without them.
+        chosen: How many n-grams match a pattern, or were decided against.
+        containing: How many more were dropped because they contain one of these.
+    """
+
+    kept: Discovery
+    chosen: int
+    containing: int
+
+
+def apply_review(
+    discovery: Discovery,
+    decisions: Mapping[str, bool] | None,
+    patterns: Sequence[re.Pattern[str]],
+) -> Review:
+    """Drop what matches patterns or what a person does not keep, and what contains it.
+
+    Args:
+        discovery: The discovery.
+        decisions: See `review`.
+        patterns: What they find something in is dropped.
+    """
     stays = ~np.array(matches_any(discovery.ngrams, patterns), np.bool_)
     if decisions is not None:
+        ngrams = discovery.ngrams.to_pylist()
         undecided = [ngram for ngram in ngrams if not isinstance(decisions.get(ngram), bool)]
         if undecided:
             raise UsageError(
@@ -338,5 +364,24 @@ def review(
                 f" {undecided[0]!r}; decide about each."
             )
         stays &= np.array([decisions[ngram] for ngram in ngrams], np.bool_)
-    kept = discovery if stays.all() else discovery.keep(stays)
-    return kept if decisions is None else kept.mark_reviewed()
+    chosen = int(np.count_nonzero(~stays))
+    kept = discovery.keep(stays) if chosen else discovery
+    containing = len(discovery) - len(kept) - chosen
+    return Review(kept if decisions is None else kept.mark_reviewed(), chosen, containing)
+
+
+def compile_patterns(drop: Sequence[str]) -> list[re.Pattern[str]]:
+    """Return regular expressions, ready to use.
+
+    Raises:
+        UsageError: If one is no regular expression.
+    """
+    patterns = []
+    for pattern in drop:
+        try:
+            patterns.append(re.compile(pattern))
+        except re.error as error:
+            raise UsageError.for_argument(
+                "drop", pattern, f"not a regular expression ({error}); correct it."
+            ) from None
+    return patterns

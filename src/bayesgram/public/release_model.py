@@ -5,17 +5,17 @@ ships, and the reasons why it may be a rough one. `bayesgram export`, `bayesgram
 `bayesgram.open_model` build models here. Everything is post-processing of published results.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from bayesgram.arguments import check_arguments
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.public.public_model import PublicModel, find_public_model
 from bayesgram.releases import CARD_FILE
-from bayesgram.releases.release import Release
+from bayesgram.releases.release import Release, check_vocabulary, is_made_with
 from bayesgram.text.tokenizer import Tokenizer
 
 # Words of public text, or of people's text, below which a model is called rough. Both are orders of
@@ -46,8 +46,7 @@ class ReleaseModel:
         Raises:
             UsageError: If a public model is named and not to be used, or if several are found.
         """
-        if public is not None and not use_public:
-            raise UsageError("public: a public model is named, and none is to be used; give one.")
+        _check_public(public, use_public=use_public)
         release = Release.load(path)
         if not use_public:
             return cls(release, None)
@@ -90,6 +89,61 @@ class ReleaseModel:
                 " up to the clip norm. Release more text, or more people's."
             )
         return reasons
+
+
+class PublicModels:
+    """The public models that several releases start from, each loaded once.
+
+    A model that is named is for the releases of its vocabulary. For others one is looked for near
+    the release (`find_public_model`).
+
+    Args:
+        public: The folder of a public model, if one is named.
+        use_public: Whether public models are used at all.
+
+    Raises:
+        UsageError: If a public model is named and not to be used.
+    """
+
+    def __init__(self, public: str | Path | None = None, *, use_public: bool = True) -> None:
+        _check_public(public, use_public=use_public)
+        self._use_public = use_public
+        self._load = cache(PublicModel.load)
+        self.named = None if public is None else self._load(Path(public))
+
+    def find(self, release: Release, path: str | Path | None) -> PublicModel | None:
+        """Return the public model that a release starts from; None for the release alone.
+
+        Args:
+            release: The release.
+            path: Its folder; None if it is in memory only.
+        """
+        if self.named is not None and is_made_with(release, self.named.vocabulary):
+            return self.named
+        if not self._use_public or path is None:
+            return None
+        folder = find_public_model(release, Path(path))
+        return None if folder is None else self._load(folder)
+
+    def check_named(self, releases: Sequence[tuple[str, Release]]) -> None:
+        """Refuse a named model that belongs to none of these releases, which have names.
+
+        Raises:
+            UsageError: If there is none of its vocabulary.
+        """
+        if self.named is None:
+            return
+        vocabulary = self.named.vocabulary
+        if any(is_made_with(release, vocabulary) for _, release in releases):
+            return
+        for name, release in releases:
+            check_vocabulary(release, vocabulary, name=name, vocabulary_name="the public model")
+        raise UsageError(Argument("public"), ": is for a release, and none is given; leave it out.")
+
+
+def _check_public(public: str | Path | None, *, use_public: bool) -> None:
+    if public is not None and not use_public:
+        raise UsageError("public: a public model is named, and none is to be used; give one.")
 
 
 def _build_alone(release: Release, prune: int | None) -> LanguageModel:

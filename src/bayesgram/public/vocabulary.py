@@ -358,6 +358,13 @@ class Vocabulary(Tabular):
             digest.update(counts.astype("<i8").tobytes())
         return digest.hexdigest()
 
+    def is_same_text(self, other: "Vocabulary") -> bool:
+        """Return whether another vocabulary has the same n-grams and public counts."""
+        return (self.fingerprint, self.prior_fingerprint) == (
+            other.fingerprint,
+            other.prior_fingerprint,
+        )
+
     @property
     def card_details(self) -> dict[str, Any]:
         """What a release's card says about the vocabulary."""

@@ -304,7 +304,18 @@ def _format_rate(rate: float) -> str:
 class Score:
     """How far a release is from private text, for one order.
 
-    Private: it is computed from private data. A KL of None is infinite.
+    Private: it is computed from private data.
+
+    Attributes:
+        release: The name of the release.
+        mechanism: Its mechanism.
+        guarantee: Its label.
+        grade: The grade of a guarantee that protects little; None for others.
+        unit: Whom it protects, if that is less than all that a user wrote.
+        epsilon: Its ε.
+        delta: Its δ.
+        order: The order of the n-grams that are judged.
+        kl: The KL divergence; None if it is infinite.
     """
 
     release: str
@@ -314,6 +325,8 @@ class Score:
     delta: float | None
     order: int
     kl: float | None
+    grade: str | None = None
+    unit: str | None = None
 
 
 @dataclass(frozen=True)

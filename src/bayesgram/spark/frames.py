@@ -75,6 +75,7 @@ def collect_bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
     sums = run_spark(notes.toDF("reason", "rows").groupBy("reason").sum("rows").collect)
     bad = BadRows({row[0]: int(row[1]) for row in sorted(sums)})
     rows_read = bad.by_reason.pop(tasks.READ, 0)
+    bad.without_text = bad.by_reason.pop(tasks.WITHOUT_TEXT, 0)
     if bad.by_reason and not skip:
         raise BayesgramError(
             f"a row or more can't be used: {', '.join(bad.by_reason)}. Mend them, or "

@@ -50,6 +50,7 @@ ROWS_PER_BATCH = 1 << 17  # in a batch that leaves a task
 
 NOTE = -(2**62)  # "n-gram" of a row that says how many rows were left out, and why
 READ = "read"  # in place of the reason: how many rows were not left out
+WITHOUT_TEXT = "without text"  # likewise: how many of those have no text
 ROW = NOTE + 1  # "n-gram" of a row that is the hash of a row of text
 ROW_ORDER = -1  # "order" of such a row
 
@@ -85,8 +86,18 @@ class FileReader:
                     [self.sources[number]], self.columns, skip_bad_rows=True, on_progress=None
                 )
                 yield from reader
+                bad_rows.without_text += reader.bad_rows.without_text
                 for reason, rows in reader.bad_rows.by_reason.items():
                     bad_rows.by_reason[reason] = bad_rows.by_reason.get(reason, 0) + rows
+
+
+def _notes(rows_read: int, bad_rows: BadRows) -> dict[str, int]:
+    """Return what a task notes about its rows: how many were read, and how many left out, and why.
+
+    `collect_bad_rows` adds the notes of all tasks up.
+    """
+    without_text = {WITHOUT_TEXT: bad_rows.without_text} if bad_rows.without_text else {}
+    return {READ: rows_read, **without_text, **bad_rows.by_reason}
 
 
 def count_ngrams(
@@ -119,7 +130,7 @@ def count_ngrams(
             counter.add(records.text)
         for order in orders:
             yield from _ngram_batches(counter, order)
-    for reason, rows in {READ: rows_read, **bad.by_reason}.items():
+    for reason, rows in _notes(rows_read, bad).items():
         yield _batch(
             order=pa.array([0], pa.int32()), ngram=pa.array([reason]), count=pa.array([rows])
         )
@@ -147,7 +158,7 @@ def count_listed(
         yield _batch(
             user=pa.array([""] * part.size), ngram=pa.array(part), count=pa.array(counts[part])
         )
-    for reason, rows in {READ: rows_read, **bad.by_reason}.items():
+    for reason, rows in _notes(rows_read, bad).items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
     if sample is not None:
         yield from _hash_batches(sample.hashes)
@@ -180,7 +191,7 @@ def count_users(
     for run in _split_runs(read(batches, bad)):
         rows_read += sum(map(len, run))
         yield from _row_batches(count_records(run, vocabulary, cores=1, check=check))
-    for reason, rows in {READ: rows_read, **bad.by_reason}.items():
+    for reason, rows in _notes(rows_read, bad).items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
     if check is not None:
         yield from _hash_batches(*check.compared_hashes)
@@ -219,7 +230,7 @@ def emit_texts(batches: Batches, read: Read) -> Batches:
             for column in (records.user, records.text)
         )
         yield _batch(user=user, text=text, rows=pa.nulls(len(records), pa.int64()))
-    for reason, rows in {READ: rows_read, **bad.by_reason}.items():
+    for reason, rows in _notes(rows_read, bad).items():
         yield _batch(user=pa.array([reason]), text=pa.nulls(1, pa.string()), rows=pa.array([rows]))
 
 

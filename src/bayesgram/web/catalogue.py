@@ -27,11 +27,13 @@ from bayesgram.charts import printable
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.packed import Words
 from bayesgram.public.public_model import PublicModel
+from bayesgram.public.release_model import ReleaseModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.intervals import probability_interval, probability_intervals
 from bayesgram.releases.provenance import ORIGIN_COLUMN, encode_origins
 from bayesgram.releases.release import Release, is_made_with
 from bayesgram.reports.views import SMALLEST_PROBABILITY, NgramRow, ReleaseView
+from bayesgram.text.blocklist import Blocklist
 from bayesgram.text.ngrams import distinct_orders
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
@@ -265,6 +267,7 @@ def file_name(name: str) -> str:
 
 
 PUBLIC = "public text"  # the name of public text among releases
+BUILT_IN = Blocklist()  # the short list of slurs
 
 # Says what is being done, for as long as it is (`console.step`).
 Step = Callable[[str], AbstractContextManager[None]]
@@ -281,11 +284,19 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Everything that the page reads: the releases and, if given, public text and its model."""
+    """Everything that the page reads.
+
+    Attributes:
+        items: The releases.
+        vocabulary: Public text, if it is given.
+        public_model: The language model of public text.
+        blocklist: Words that are not suggested.
+    """
 
     items: list[Item]
     vocabulary: Vocabulary | None = None
     public_model: LanguageModel | None = None
+    blocklist: Blocklist = BUILT_IN
 
 
 @dataclass
@@ -296,16 +307,18 @@ class Builder:
         step: Called with a description around each step.
         vocabulary: The vocabulary of most releases; planned with, and typed with as public text.
         tokenizer: The tokenizer of releases that name a tokenizer.json without having it.
-        public: The public model that releases of `vocabulary` adapt; without it, the model of a
-            release is made from the release alone.
+        public_models: The public models that releases of their vocabularies start from. Without
+            one, the model of a release is made from the release alone.
         others: Vocabularies of releases that were made with another one.
+        blocklist: Words that the page does not suggest.
     """
 
     step: Step
     vocabulary: Vocabulary | None = None
     tokenizer: Tokenizer | None = None
-    public: PublicModel | None = None
+    public_models: Sequence[PublicModel] = ()
     others: Sequence[Vocabulary] = ()
+    blocklist: Blocklist = BUILT_IN
     # Releases with the same n-grams share an index for each order; by a digest of the n-grams.
     _indices: dict[str, dict[int, Index]] = field(default_factory=dict)
 
@@ -316,7 +329,7 @@ class Builder:
             with self.step("Building the model of public text"):
                 public_model = self._prepare_model(self._make_public_model(self.vocabulary))
         items = [self._build_item(name, release) for name, release in releases]
-        return Catalogue(items, self.vocabulary, public_model)
+        return Catalogue(items, self.vocabulary, public_model, self.blocklist)
 
     def _build_item(self, name: str, release: Release) -> Item:
         candidates = [*self.others] if self.vocabulary is None else [self.vocabulary, *self.others]
@@ -324,19 +337,19 @@ class Builder:
         public = None if vocabulary is None else vocabulary.prior
         view = ReleaseView(name, release, public)
         with self.step(f"Building the model of {view.shown_name}"):
-            # The public model belongs to the first vocabulary: it can't adapt to other n-grams.
-            if self.public is not None and vocabulary is self.vocabulary:
-                model = self.public.adapt_to(release)
-            else:
-                model = LanguageModel.from_release(release)
-            model = self._prepare_model(model)
+            fitting = (
+                each for each in self.public_models if is_made_with(release, each.vocabulary)
+            )
+            parts = ReleaseModel(release, next(fitting, None))
+            model = self._prepare_model(parts.builder(None))
         with self.step(f"Sorting the n-grams of {view.shown_name}"):
             tables = self._build_tables(release, public)
         return Item(view, model, tables)
 
     def _make_public_model(self, vocabulary: Vocabulary) -> LanguageModel:
-        if self.public is not None:
-            return self.public.mixture
+        for public in self.public_models:
+            if public.vocabulary.is_same_text(vocabulary):
+                return public.mixture
         counts = vocabulary.counts.astype(np.float64)
         return LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer)
 

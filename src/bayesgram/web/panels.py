@@ -431,7 +431,9 @@ def suggest(
         if model.tokenizer not in split:
             split[model.tokenizer] = model.tokenizer.split_unfinished(text)
         sentences, typed = split[model.tokenizer]
-        predictions = model.suggest(text, how_many, cache=cache, capitals=False)
+        predictions = model.suggest(
+            text, how_many, cache=cache, capitals=False, block=catalogue.blocklist
+        )
         written = model.capitalise(predictions, sentences, text[len(text) - len(typed) :])
         with_intervals = None if cache else item  # the intervals are about the release alone
         words = []
