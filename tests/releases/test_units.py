@@ -31,7 +31,7 @@ PROVED = replace(
 )
 # What is said to a person whose whole text is one unit, and wrong of anything less.
 OF_A_PERSON = re.compile(
-    r"your part|your text|you wrote|you could have|everything (about )?(one|a) user|odds about one user|level of a user"
+    r"your part|your text|you wrote|you could have|everything (about )?(one|a) user|[Ww]hether (any )?one user|level of a user"
 )
 LEDGER = {"population": "posts", "ledger": "f" * 32, "entry": 1, "epsilon": 2.0, "delta": 1e-6}
 
@@ -93,7 +93,7 @@ def test_a_person_is_spoken_to_as_one():
     card = release_of(None).card
     assert card.claim == "ε = 1, δ = 1e-07 (PROVED)"
     assert "your text is in the data" in " ".join(explain_epsilon(card))
-    assert "odds about one user" in verdict([("out", card)])
+    assert "Whether one user is in the data" in verdict([("out", card)])
 
 
 def test_tables_of_evaluate_and_of_ledgers_name_a_unit_that_is_less_than_a_person(tmp_path):

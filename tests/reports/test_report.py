@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -35,7 +36,7 @@ def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
     assert "e^ε = 2.72" in shown
     assert "is at most 23.2% and at least 3.9%" in shown
     assert "1 in 1,000,000" in shown
-    assert "k ids cost k times the ε, and at least k times the δ" in shown
+    assert "k ids cost k times the ε, and more than k times the δ" in shown
     assert "Their ε and δ add up" in shown
     assert "PROVED" in shown
     assert "none was charged" in shown
@@ -321,3 +322,13 @@ def test_in_a_real_browser_nothing_runs(tmp_path):
     assert "<title>Release report</title>" in done.stdout
     assert "script" not in parsed.tags
     assert "<script>document.title='stolen'</script>" in parsed.text
+
+
+def test_a_report_says_where_no_difference_is_certain():
+    """Public text inside every interval: the table of differences must not look like findings."""
+    release, vocabulary = make_release(epsilon=20)
+    sentence = "None of these differences is certain"
+    for std, said in ((1.0, True), (1e-12, False)):
+        changed = replace(release, probability_std=np.full(release.probabilities.size, std))
+        text = render_report([ReleaseView("out", changed, vocabulary.prior)])
+        assert (sentence in ParsedPage(text).text) is said

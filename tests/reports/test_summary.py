@@ -62,6 +62,7 @@ def test_whoever_decides_reads_what_whom_how_many_how_good_and_at_which_cost():
         "ε = 1, δ = 1e-06 for each user. No ledger was charged.",
         "Each person has one user id.",
         "δ = 1e-06 is far below 1 / (number of users), which is about",
+        "The public text is public",
         "Nobody looked at the private text",
         "no ledger keeps it",
     ):

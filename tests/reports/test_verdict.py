@@ -15,7 +15,7 @@ CARD = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0).card
 UNSEEDED = replace(CARD, seeded=False, guarantee=Guarantee.PROVED, epsilon=1.0, delta=1e-7)
 
 
-LIMIT = "Nobody's odds about one user change by more than a factor of {} (ε = {}), except with probability δ = 1e-07."
+LIMIT = "Whether one user is in the data changes the probability of any conclusion by at most a factor of {} (ε = {}), plus δ = 1e-07."
 FITS = "This release may be published if the conditions below hold."
 LISTED = "May be published if the conditions below hold"
 WEAK = "This release has a guarantee that is proved, but weak: it protects little."
@@ -32,7 +32,7 @@ UNPROVED = "Nothing is proved about its privacy: "
         ({"epsilon": 20.0}, f"{UNFIT} {LIMIT.format('4.9e+08', 20)} Such a limit protects nobody."),
         ({"guarantee": Guarantee.EMPIRICAL}, f"{UNFIT} {UNPROVED}ε = 1, δ = 1e-07 (EMPIRICAL)."),
         ({"seeded": True}, f"{UNFIT} {UNPROVED}ε = 1, δ = 1e-07 (NONE)."),
-        ({"unit": "a post"}, f"{FITS} Nobody's odds about one unit (a post) change by more than a factor of 2.72 (ε = 1), except with probability δ = 1e-07."),
+        ({"unit": "a post"}, f"{FITS} {LIMIT.format('2.72', 1).replace('one user', 'one unit (a post)')}"),
         ({"vocabulary": {**CARD.vocabulary, "made_from": [{"name": "old", "guarantee": "NONE"}]}}, f"{UNFIT} {UNPROVED}ε = 1, δ = 1e-07 (NONE). It was made from old (NONE): nothing is proved of a result that was made from it."),
     ],
 )  # fmt: skip

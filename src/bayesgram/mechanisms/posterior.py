@@ -87,7 +87,8 @@ class Posterior(CountsMechanism):
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
     allows_several_orders: ClassVar[bool] = True
     statement: ClassVar[str] = (
-        "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
+        "(ε, δ)-differential privacy, for every dataset: the noise follows public settings and"
+        " earlier noisy answers alone."
     )
 
     clip_norm: float | None = None

@@ -73,8 +73,9 @@ SEQUENTIAL = (
     f" {page_pointer('ledger')}"
 )
 SEEDED = "seeded: not for publication"
-ONE_ID = "one person has one user id (k ids cost k times the ε, and at least k times the δ)"
+ONE_ID = "one person has one user id (k ids cost k times the ε, and more than k times the δ)"
 SMALL_DELTA = "delta is far below 1 / (a public bound on the number of users)"
+PUBLIC_TEXT = "the public text is public: it holds no private text of these people"
 CHOSEN = "the vocabulary and the settings were chosen without looking at the private text"
 PUBLISHED = "the releases that it follows were published, or could have been: they are public input"
 # What no ε covers, because it is public input or not computed from the private text.
@@ -498,7 +499,7 @@ class Card:
         ids = ONE_ID if self.is_person else f"one user id is one unit: {self.unit_text}"
         chosen = CHOSEN + EXCEPT if self.discoveries_sentence else CHOSEN
         earlier = () if self.chain is None else (PUBLISHED,)
-        return (ids, SMALL_DELTA, chosen, *earlier)
+        return (ids, SMALL_DELTA, PUBLIC_TEXT, chosen, *earlier)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Card":

@@ -52,7 +52,7 @@ NOT_COVERED = (
     ),
     (
         "One person with several user ids. Each id is protected by itself: k ids cost k times the"
-        " ε, and at least k times the δ."
+        " ε, and more than k times the δ."
     ),
     "Other releases about the same people. Their ε and δ add up; a ledger keeps the sum.",
     (
@@ -265,10 +265,11 @@ def explain_grade(card: Card) -> str:
         return f"Nothing is proved about its privacy: {card.claim}.{reason}"
     factor = format_odds_factor(card.epsilon or 0.0)
     about = "one user" if card.is_person else f"one unit ({card.unit_text})"
-    exception = f", except with probability δ = {card.delta:g}" if card.delta else ""
+    # Not "except with probability δ": (ε, δ) does not imply that (docs/promise.md, "In odds").
+    added = f", plus δ = {card.delta:g}" if card.delta else ""
     limit = (
-        f"Nobody's odds about {about} change by more than a factor of {factor}"
-        f" (ε = {card.epsilon:g}){exception}."
+        f"Whether {about} is in the data changes the probability of any conclusion by at most a"
+        f" factor of {factor} (ε = {card.epsilon:g}){added}."
     )
     is_worthless = card.grade is Grade.WORTHLESS
     return f"{limit} Such a limit protects nobody." if is_worthless else limit
@@ -428,6 +429,7 @@ def publication_checks(cards: Sequence[Card]) -> list[str]:
     checks = [_id_check(card) for card in fit]
     checks += [check for check in [_delta_check(fit)] if check]
     if fit:
+        checks.append("The public text is public: it holds no private text of these people.")
         checks.append(_choice_check(fit))
     if any(card.chain is not None for card in fit):
         checks.append("The earlier releases that it follows are published, or may be published.")
@@ -444,7 +446,7 @@ def _id_check(card: Card) -> str:
     if not card.is_person:
         return f"One user id is one unit: {card.unit_text}."
     return (
-        "Each person has one user id. A person with k ids has k times the ε, and at least k times"
+        "Each person has one user id. A person with k ids has k times the ε, and more than k times"
         " the δ."
     )
 

@@ -101,6 +101,7 @@ def render_report(
         ),
         statements=[(name, printable(text)) for name, text in curator.items],
         day=day or datetime.now(UTC).date(),
+        has_boundaries=any(_has_boundaries(view.card) for view in releases),
         probability=format_probability,
         weight=_format_weight,
         unmatched_audits=[
@@ -108,6 +109,11 @@ def render_report(
         ],
         trade_off=lambda curves: draw_attack_curves(curves).inline(),
     )
+
+
+def _has_boundaries(card: Card) -> bool:
+    """Whether n-grams of a release may have marks for the ends of a sentence."""
+    return str(card.vocabulary.get("tokenizer")).endswith("boundaries")
 
 
 # --- For whoever decides ---

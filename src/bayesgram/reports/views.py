@@ -241,6 +241,12 @@ class OrderView:
         )
         return [self._row(item.row) for item in lifted], [self._row(item.row) for item in lowered]
 
+    @property
+    def no_change_is_clear(self) -> bool:
+        """Whether public text lies inside the interval of each of `largest_changes`."""
+        rows = [row for side in self.largest_changes or () for row in side]
+        return bool(rows) and all(row.is_clear is False for row in rows)
+
     @cached_property
     def most_frequent(self) -> list[NgramRow]:
         """The most probable n-grams of the release, the most probable first."""
