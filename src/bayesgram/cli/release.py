@@ -237,13 +237,14 @@ def _privacy_sentences(card: "Card") -> str:
 
     if card.guarantee is not Guarantee.PROVED or card.epsilon is None:
         return f"{card.claim}. {card.guarantee.name}: {card.promise_sentence}"
-    exception = f", except with probability {card.delta:g}" if card.delta else ""
+    # Not "except with probability δ": (ε, δ) does not imply that (docs/promise.md, "In odds").
+    added = f", plus {card.delta:g}" if card.delta else ""
     # The claim names a unit that is less than a person's text itself.
     claim = f"{card.claim} for {card.unit_text}" if card.is_person else card.claim
     who = "user" if card.is_person else "such unit"
     return (
-        f"{claim}. By this release, the odds that any one {who} is in the data change by a factor"
-        f" of at most {format_odds_factor(card.epsilon)}{exception}."
+        f"{claim}. Whether any one {who} is in the data changes the probability of any conclusion"
+        f" by at most a factor of {format_odds_factor(card.epsilon)}{added}."
     )
 
 
