@@ -345,7 +345,7 @@ def test_bad_rows_stop_the_run_or_are_counted(work):
     arguments = ("count", "bad.jsonl", "--vocab", "vocab.parquet", "-o", "skipped")
     message = fail(*arguments, cwd=work, code=1)
     assert message.endswith(
-        "bad.jsonl: row 2: no user id. Mend the row, or count and skip such rows with --skip-bad-rows."
+        "bad.jsonl: row 2: no user id. Correct the row, or skip and count such rows with --skip-bad-rows."
     )
     assert not (work / "skipped").exists()
     told = json.loads(check_output(*arguments, "--skip-bad-rows", "--json", cwd=work))
@@ -431,6 +431,8 @@ def test_a_comparison_tells_weak_promises_from_usual_ones(work):
     check_output(*release_of("laplace", "five", "--epsilon", 5), cwd=work)
     command = ("evaluate", "out-laplace", "five", "--against", "counts")
     assert "PROVED, weak" in check_output(*command, cwd=work)
+    report = ("report", "out-laplace", "five", "-o", "five.html")
+    assert "PROVED, weak" in check_output(*report, cwd=work)
     assert [
         row["grade"] for row in json.loads(check_output(*command, "--json", cwd=work))["releases"]
     ] == [None, "weak"]

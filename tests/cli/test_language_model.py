@@ -80,6 +80,8 @@ def test_predict_for_people(work, tmp_path, capsys):
     capsys.readouterr()
     run_in_process("predict", tmp_path / "model", "", cwd=work)
     assert capsys.readouterr().err == ""
+    run_in_process("predict", tmp_path / "model", "Zanzibar. The xyzzy", cwd=work)
+    assert capsys.readouterr().err == "note: the model does not know: xyzzy.\n"
 
 
 def test_words_of_the_text_and_capitals(work, tmp_path, capsys):

@@ -29,6 +29,26 @@ def test_people_are_held_out(work):
     assert str(len(train)) not in said  # exact numbers are private
 
 
+def test_a_file_with_semicolons_in_latin_1(work):
+    rows = [f"user{number % 200};grüße {number}\n" for number in range(1000)]
+    (work / "mine.csv").write_text("user;text\n" + "".join(rows), encoding="latin-1")
+    assert "Say so with --delimiter ';'." in expect_refusal("split", "mine.csv", *FILES, cwd=work)
+    semicolons = ("--delimiter", ";")
+    said = expect_refusal("split", "mine.csv", *semicolons, *FILES, cwd=work, code=1)
+    assert "Say so with --encoding latin-1" in said
+    run_in_process("split", "mine.csv", *semicolons, "--encoding", "latin-1", *FILES, cwd=work)
+    texts = pq.read_table(work / "held.parquet")["text"].to_pylist()
+    assert all(text.startswith("grüße ") for text in texts)
+
+
+def test_a_split_of_a_split_needs_another_seed(work):
+    run_in_process("split", "posts.csv", *FILES, cwd=work)
+    again = ("-o", "a.parquet", "--held-out-output", "b.parquet")
+    said = expect_refusal("split", "train.parquet", *again, cwd=work, code=1)
+    assert "an earlier split with the same --seed chose them" in said
+    run_in_process("split", "train.parquet", "--seed", 1, *again, cwd=work)
+
+
 def test_numbers_for_machines_are_rounded_too(work):
     said = json.loads(check_output("split", "posts.csv", "--json", *FILES, cwd=work))
     train = len(pq.read_table(work / "train.parquet"))

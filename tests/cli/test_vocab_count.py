@@ -56,7 +56,7 @@ def test_nothing_read_is_an_error_and_nothing_is_written(work):
     )
     message = fail(*count("data/[bc].csv", "--skip-bad-rows", output="x"), cwd=work, code=1)
     assert message.endswith(
-        "error: nothing was read: every row was skipped (no user id). Mend the rows, or name the right columns with"
+        "error: nothing was read: every row was skipped (no user id). Correct the rows, or name the right columns with"
         " --text-column and --user-column."
     )
     assert "error: nothing was read" in fail("vocab", "data/b.csv", "-o", "x", cwd=work, code=1)

@@ -1,5 +1,7 @@
 """What is estimated of the quality of a release, from noisy counts alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,27 @@ def test_coverage_of_counts_that_were_made_elsewhere_is_unknown():
 )
 def test_noise_that_is_as_large_as_the_counts_hides_the_coverage(listed, unlisted):
     assert Coverage(*estimate_coverage(noisy_totals(listed, unlisted, 50.0))).is_hidden
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.83, 1.0])
+@pytest.mark.parametrize("size", [500.0, 2000.0, 20_000.0, 200_000.0])
+def test_stated_intervals_of_the_coverage_hold_at_any_noise(share, size):
+    rng = np.random.default_rng(3)
+    noise_std, unlisted_noise = 300.0, 2700.0  # as for a vocabulary of a few thousand n-grams
+    wrong_count = 0
+    for _ in range(1000):
+        noisy = replace(
+            noisy_totals(
+                share * size + noise_std * rng.standard_normal(),
+                (1 - share) * size + unlisted_noise * rng.standard_normal(),
+                noise_std,
+            ),
+            unlisted_noise=unlisted_noise,
+        )
+        coverage = Coverage(*estimate_coverage(noisy))
+        is_wrong = abs(coverage.share - share) > coverage.half_width + 1e-9
+        wrong_count += is_wrong and not coverage.is_hidden
+    assert wrong_count <= 80  # 5% are expected, with a margin for chance
 
 
 def test_everything_is_listed_up_to_the_noise():

@@ -208,7 +208,7 @@ def test_a_missing_column_shows_no_row_of_a_file_without_header(put, read):
 def test_the_wrong_number_of_columns(put, read, row):
     path = put("x.csv", b"user,text\na,b\n\nc,d\n" + row + b"\ne,f\n")
     assert message(read, path) == (
-        f"{path}: row 3: the wrong number of columns. Mend the row, or count and skip such rows with skip_bad_rows=True."
+        f"{path}: row 3: the wrong number of columns. Correct the row, or skip and count such rows with skip_bad_rows=True."
     )
     assert read(path, skip_bad_rows=True) == [("a", "b"), ("c", "d"), ("e", "f")]
 
@@ -251,7 +251,7 @@ def test_the_longest_row_and_a_longer_one(parse, monkeypatch, block, row, end):
     assert (error, len(rows)) == (None, 1002 if b"v" in end else 1001)
     assert sum(map(len, rows[1001])) == limit - 1 - row.count(b'"')
     rows, error = parse(start + whole.replace(b"x", b"xx", 1) + end, block)
-    assert error == "row 1001: longer than 1 MB, or a quote that is never closed. Mend the row."
+    assert error == "row 1001: longer than 1 MB, or a quote that is never closed. Correct the row."
     assert rows == dict.fromkeys(range(1, 1001), (b"u", b"t"))
 
 
@@ -261,7 +261,7 @@ def test_a_header_that_never_ends(put, read, monkeypatch):
     )
     monkeypatch.setattr(streams, "LINE_BYTES", 1 << 20)
     assert message(read, path := put("x.csv", b"x" * (1 << 21))) == (
-        f"{path}: the header row: longer than 1 MB, or a quote that is never closed. Mend the row."
+        f"{path}: the header row: longer than 1 MB, or a quote that is never closed. Correct the row."
     )
 
 

@@ -228,7 +228,7 @@ def test_why_a_line_is_bad(put, read, line, reason):
     with pytest.raises(BayesgramError) as caught:
         read(path)
     assert str(caught.value) == (
-        f"{path}: row 3: {reason}. Mend the row, or count and skip such rows with skip_bad_rows=True."
+        f"{path}: row 3: {reason}. Correct the row, or skip and count such rows with skip_bad_rows=True."
     )
 
 

@@ -19,7 +19,7 @@ TABULAR = [".parquet", ".pq", ".arrow", ".feather"] + [
     for kind in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab")
     for packed in PACKED
 ]
-SKIP = "Mend the row, or count and skip such rows with skip_bad_rows=True."
+SKIP = "Correct the row, or skip and count such rows with skip_bad_rows=True."
 
 
 def message(read, path, **options):
@@ -328,7 +328,7 @@ def test_nothing_to_read_is_an_error_where_it_is_asked_for(put, caplog):
     with pytest.raises(BayesgramError) as caught:
         list(read_records([empty, bad], **arguments))
     assert str(caught.value) == (
-        "nothing was read: every row was skipped (no user id, the wrong number of columns). Mend the rows, or name the"
+        "nothing was read: every row was skipped (no user id, the wrong number of columns). Correct the rows, or name the"
         " right columns with `text_column` and `user_column`."
     )
     assert caplog.messages == []

@@ -514,7 +514,7 @@ def test_bad_rows_are_refused_without_text_or_counted(spark, vocabulary):
     with pytest.raises(BayesgramError) as caught:
         engine.count(df, vocabulary)
     assert str(caught.value) == (
-        "a row or more can't be used: no user id, the text is not valid UTF-8. Mend them, or count and skip such rows"
+        "a row or more can't be used: no user id, the text is not valid UTF-8. Correct them, or skip and count such rows"
         " with skip_bad_rows=True."
     )
     skipped = engine.count(df, vocabulary, skip_bad_rows=True)

@@ -214,7 +214,7 @@ def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
     )
     assert text.sums(public, [1], EVERYTHING).ngrams.to_pylist() == ["secret", "zorp"]
     with pytest.raises(
-        BayesgramError, match=r"^a row or more can't be used: no user id\. Mend them"
+        BayesgramError, match=r"^a row or more can't be used: no user id\. Correct them"
     ) as caught:
         discover(engine.SparkPrivateText.from_dataframe(df), vocabulary, BUDGET, rounds=1)
     assert "hidden" not in str(caught.value)

@@ -40,7 +40,8 @@ def docs(
         console.print_table(
             "Pages", ("topic", "title"), [(page.topic, page.title) for page in pages]
         )
-        console.write("To read one: bayesgram docs TOPIC")
+        console.write("Begin with: bayesgram docs tutorial, or bayesgram docs keyboard")
+        console.write("To read another page: bayesgram docs TOPIC")
         return
     page = find_page(topic)
     if json:

@@ -349,9 +349,10 @@ TITLES_BY_FREQUENCY = {
     "keystrokes_saved": "Keys saved",
 }
 DEFINITIONS = (
-    "perplexity: of words and sentence ends, unknown words as one. top 1, top 3: the share of words"
-    " that were the first suggestion, or one of three. keys saved: picking one of three as soon as"
-    " it is right, a keystroke each."
+    "perplexity: how many words the model hesitates between on average; lower is better. unknown:"
+    " the share of words that the model lacks. top 1, top 3: the share of words that were the first"
+    " suggestion, or one of three. keys saved: the share of keystrokes that a person saves who"
+    " picks one of three suggestions as soon as it is right."
 )
 DIFFERENT_WORDS = (
     "warning: these models don't know the same words, so that their perplexities don't compare: one"

@@ -471,7 +471,9 @@ def _export_sentences(report: "Mapping[str, Any]") -> list[str]:
     if "weights" in report:
         sentences.append(f"Weights: {report['weights']}.")
     if "claim" in report:
-        sentences.append(f"Privacy: {report['claim']}, as the release. To export costs nothing.")
+        sentences.append(
+            f"Privacy: {report['claim']}, as the release. The export costs no privacy."
+        )
         if report["label"] not in report["claim"]:
             sentences.append(
                 f"Because of what else it was made from, its label is {report['label']}."
@@ -544,7 +546,9 @@ def predict(
     text: Annotated[
         str,
         typer.Argument(
-            metavar="TEXT", help="What stands before the next word.", show_default=False
+            metavar="TEXT",
+            help="What stands before the next word. Put several words in quotes.",
+            show_default=False,
         ),
     ],
     k: Annotated[int, typer.Option("--k", "-k", parser=parse_int, help="How many words.")] = 5,
@@ -620,9 +624,19 @@ def predict(
         return
     if parts is not None:
         _print_roughness(parts)
+    unknown_words = _find_unknown_words(opened, text)
+    if unknown_words:
+        console.print_note(f"note: the model does not know: {', '.join(unknown_words)}.")
     rows = [(prediction.word, f"{prediction.probability:.1%}") for prediction in predictions]
     columns = ("word", "probability")
     console.print_table(f"After {text!r}", columns, rows, right=columns[1:])
+
+
+def _find_unknown_words(model: "LanguageModel", text: str) -> list[str]:
+    """Return the words that the model lacks, of the last words that it predicts from."""
+    last_sentence = model.tokenizer.split_finished(text)[-1]
+    context = last_sentence[-(model.order - 1) :]
+    return [word for word in context if model.trie.words.find_one(word.encode()) < 0]
 
 
 # --- interpolate ---

@@ -347,10 +347,9 @@ def print_dry_run(
     details = {
         "mechanism": checked.mechanism,
         "claim": f"{claim} for {checked.unit} ({checked.guarantee})",
-        "unit": checked.unit,
     }
     if checked.spend is not None:
-        details["charge"] = _format_spend(checked.spend)
+        details["charge"] = f"{_format_spend(checked.spend)} (the units of a ledger)"
     if checked.ledger is not None and checked.remaining_epsilon is not None:
         details["ledger"] = f"{checked.ledger.population}: {checked.ledger.describe_remaining()}"
         details["left_then"] = _format_left(*checked.remaining_epsilon)

@@ -108,6 +108,7 @@ def report(
     Example: bayesgram report out --vocab vocab.parquet -o report.html
     """
     from bayesgram.public.discovered_ngrams import Discovery, is_discovery
+    from bayesgram.releases.card_sections import worst_grade
     from bayesgram.releases.provenance import weakest_label
     from bayesgram.releases.release import Release
     from bayesgram.reports.explanation import CuratorStatements
@@ -154,6 +155,9 @@ def report(
         report["discoveries"] = len(items) - len(loaded)
     labels = [item.card.guarantee for _, item in items]
     report["label"] = weakest_label(labels[0], labels[1:]).name
+    grade = worst_grade([reason for _, item in items for reason in item.card.weaknesses])
+    if grade is not None and not json:
+        report["label"] += f", {grade}"
     nothing_private = None if json else "no"
     report["private"] = private_part.warning if private_part else nothing_private
     if json:
@@ -196,7 +200,9 @@ def _check_outputs(
     from bayesgram.io.atomic import check_writable
 
     if output is None and registry is None:
-        raise UsageError("nothing to write: name the page with --output, or give --registry.")
+        raise UsageError(
+            "nothing to write: name the page with --output report.html, or give --registry."
+        )
     if output is not None:
         check_writable(output, force=force, inputs=inputs)
     if registry is not None:

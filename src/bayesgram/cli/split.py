@@ -30,6 +30,7 @@ def split(
     ] = "10%",
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
+    dialect: options.DialectOptions = options.READ_AS_USUAL,
     seed: Annotated[
         int, typer.Option(parser=parse_int, help="Another seed holds out other people.")
     ] = 0,
@@ -58,6 +59,7 @@ def split(
             text_column=text_column,
             skip_bad_rows=skip_bad_rows,
             require_rows=True,
+            **dialect.arguments,
         )
         summary = split_records(
             records,

@@ -22,7 +22,12 @@ import numpy as np
 from bayesgram.arrays import Floats
 from bayesgram.inference.model import Inferred
 from bayesgram.inference.noisy_counts import NoisyCounts
-from bayesgram.releases.intervals import KNOWN_FACTOR, TYPICAL_ERROR, probability_within_factor
+from bayesgram.releases.intervals import (
+    INTERVAL_STDS,
+    KNOWN_FACTOR,
+    TYPICAL_ERROR,
+    probability_within_factor,
+)
 from bayesgram.releases.quality import COVERAGE_DETAIL, QUALITY_DETAIL, STD_PARTS_DETAIL
 
 # Standard deviation of the logarithm of the ratio of two orders' clipped totals, from that of the
@@ -31,6 +36,9 @@ TOTAL_RATIO_LOG_STD = 0.2
 
 # The smallest coverage that is used in a ratio: a guard against division by 0.
 MIN_SHARE = 1e-6
+
+# Points of an ellipse that stand for all of it.
+ELLIPSE_POINTS = 64
 
 # The smallest relative standard deviation that the error left is computed with: a guard against
 # division by 0.
@@ -49,14 +57,15 @@ def estimate_coverage(measured: NoisyCounts) -> tuple[float, float] | None:
     unlisted = max(measured.unlisted, 0.0)
     both = max(listed + unlisted, 1.0)
     share = listed / both
-    # ∂share/∂t = u/(t + u)², ∂share/∂u = −t/(t + u)². A count that noise hides may be as large as
-    # its noise: at 0 the derivatives would say that the share is known.
-    listed_at = max(listed, measured.total_noise)
-    unlisted_at = max(unlisted, measured.unlisted_noise)
-    noise_std = (
-        np.hypot(unlisted_at * measured.total_noise, listed_at * measured.unlisted_noise)
-        / max(listed_at + unlisted_at, 1.0) ** 2
+    # A derivative at the noisy counts would call a share known where noise is as large as they are.
+    # So the share is taken all around the ellipse of counts that are likely, given the noise.
+    angles = np.linspace(0, 2 * np.pi, ELLIPSE_POINTS, endpoint=False)
+    listed_at = np.maximum(listed + INTERVAL_STDS * measured.total_noise * np.cos(angles), 0.0)
+    unlisted_at = np.maximum(
+        unlisted + INTERVAL_STDS * measured.unlisted_noise * np.sin(angles), 0.0
     )
+    shares = listed_at / np.maximum(listed_at + unlisted_at, 1.0)
+    noise_std = float(np.abs(shares - share).max()) / INTERVAL_STDS
     # The odds t/u have the bias of a frequent n-gram: users who write little, and none of the listed
     # n-grams, are clipped least. Odds of clipped text were 0.68 to 1.02 times those of all text
     # (commits, reviews, posts).

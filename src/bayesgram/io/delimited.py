@@ -121,7 +121,7 @@ class _UnparsedData:
         if max_bytes <= 0:
             problem = f"longer than {streams.LINE_BYTES >> 20} MB, or a quote that is never closed"
             raise BayesgramError(
-                f"{self.source.name}: {_place(self.row)}: {problem}. Mend the row."
+                f"{self.source.name}: {_place(self.row)}: {problem}. Correct the row."
             )
         block = self._stream.content.read(min(max_bytes, max(streams.BLOCK_BYTES, len(self.data))))
         self.data += block

@@ -173,7 +173,7 @@ def no_rows_error(bad_rows: BadRows) -> BayesgramError:
     if bad_rows.by_reason:
         return BayesgramError(
             f"nothing was read: every row was skipped ({', '.join(bad_rows.by_reason)}). "
-            "Mend the rows, or name the right columns with ",
+            "Correct the rows, or name the right columns with ",
             Argument("text_column"),
             " and ",
             Argument("user_column"),

@@ -269,7 +269,7 @@ class Columns:
         advice = self._advice(name)
         if found_in != "header":
             return advice
-        names = ",".join(self.names[::-1])
+        names = (self.dialect.delimiter or ",").join(self.names[::-1])
         spelling = (
             ", as the first row spells it; if the first row names no columns, put one before it"
             f" that does: {names}."
@@ -491,7 +491,7 @@ def clean(
             f"{source}: row {row}: ",
             *reason_parts,
             *(() if text_file is None else _row_advice(reason, row, chunk, text_file)),
-            ". Mend the row, or count and skip such rows with ",
+            ". Correct the row, or skip and count such rows with ",
             Argument("skip_bad_rows", "True"),
             ".",
         )

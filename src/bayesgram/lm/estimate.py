@@ -91,9 +91,9 @@ def estimate(
     words, measured = _encode_ngrams(ngrams, expected)
     if max(measured, default=0) < 2:
         raise UsageError(
-            "a language model needs n-grams of order 2 to 6; make the vocabulary with ",
-            Argument("order", "3"),
-            ".",
+            "a language model needs n-grams of two words or more; make the vocabulary without ",
+            Argument("order"),
+            ": by default it has words, pairs and triples.",
         )
     levels = _add_lower_orders(measured, len(words))
     missed_counts = [

@@ -431,7 +431,7 @@ class Plan:
         if self.releases > 1:
             notes.append(
                 f"{self.releases:,} releases share each ε as a ledger composes them (1/σ² adds up);"
-                " each is planned by itself, without what earlier ones have told."
+                " each is planned by itself, without starting from earlier ones."
             )
         if self.segments > 1:
             notes.append(

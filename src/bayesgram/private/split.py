@@ -53,6 +53,8 @@ def split(
     seed: int = 0,
     skip_bad_rows: bool = False,
     force: bool = False,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
 ) -> SplitSummary:
     """Hold out some people for evaluation. Both files are as private as the text itself.
 
@@ -66,6 +68,8 @@ def split(
         seed: Another seed holds out other people.
         skip_bad_rows: Whether to skip rows that can't be read instead of refusing the input.
         force: Whether files that exist are replaced.
+        delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
+        encoding: That of text files, such as "latin-1".
     """
     check_share(held_out)
     check_outputs(output, held_out_output, force=force, inputs=_paths(inputs))
@@ -75,6 +79,8 @@ def split(
         user_column=user_column,
         skip_bad_rows=skip_bad_rows,
         require_rows=True,
+        delimiter=delimiter,
+        encoding=encoding,
     )
     return split_records(
         records,
@@ -129,12 +135,14 @@ def split_records(
                     row_counts[side] += mask.sum()
         if not row_counts.all():
             raise BayesgramError(
-                "there are too few people to have some on both sides; give more people's text, or"
-                " another ",
-                Argument("held_out"),
-                " or ",
+                "all people are on one side. There are too few of them, or an earlier split with"
+                " the same ",
                 Argument("seed"),
-                ".",
+                " chose them. Give another ",
+                Argument("seed"),
+                " or ",
+                Argument("held_out"),
+                ", or more people's text.",
             )
     return SplitSummary(int(row_counts[0]), int(row_counts[1]))
 

@@ -78,8 +78,8 @@ def collect_bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
     bad.without_text = bad.by_reason.pop(tasks.WITHOUT_TEXT, 0)
     if bad.by_reason and not skip:
         raise BayesgramError(
-            f"a row or more can't be used: {', '.join(bad.by_reason)}. Mend them, or "
-            "count and skip such rows with ",
+            f"a row or more can't be used: {', '.join(bad.by_reason)}. Correct them, or"
+            " skip and count such rows with ",
             Argument("skip_bad_rows", "True"),
             ".",
         )
