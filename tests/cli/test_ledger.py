@@ -171,7 +171,10 @@ def test_discoveries_are_shown_with_their_chance_to_fail(tmp_path):
     )
     ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian"})
     shown = succeed("show", "app.ledger", cwd=tmp_path)
-    sentence = "discoveries have used 1e-07 of δ; 1.5e-07 of the quarter reserved for them is left"
+    sentence = (
+        "discoveries and other tools have used 1e-07 of δ; 1.5e-07 of the quarter that is reserved"
+        " for them is left"
+    )
     assert sentence in shown
     told = json.loads(succeed("show", "app.ledger", "--json", cwd=tmp_path))
     assert (told["spent_failure"], told["left_failure"]) == (1e-7, pytest.approx(1.5e-7))

@@ -443,4 +443,7 @@ def _format_failures(contents: "LedgerContents") -> str:
 
     spent = digits_up(contents.spent_failure())
     left = contents.remaining_for_discovery().failure
-    return f"discoveries have used {spent} of δ; {left:g} of the quarter reserved for them is left"
+    return (
+        f"discoveries and other tools have used {spent} of δ; {left:g} of the quarter that is"
+        " reserved for them is left"
+    )
