@@ -80,7 +80,7 @@ def test_columns_keep_their_names_and_files_are_for_their_owner(tmp_path):
 def test_what_can_not_be_split_leaves_nothing(tmp_path):
     table = pa.table({"user": ["secret ann"], "text": ["hello"]})
     files = (tmp_path / "train.parquet", tmp_path / "held.parquet")
-    with pytest.raises(bg.BayesgramError, match="too few people") as caught:
+    with pytest.raises(bg.BayesgramError, match="too few of them") as caught:
         bg.split(table, *files)
     assert "ann" not in str(caught.value)
     with pytest.raises(bg.UsageError, match="held_out=0: hold out a share from"):

@@ -482,9 +482,11 @@ RECOVERED_SHARE = 0.3
 # seem to differ. Chosen by hand.
 CLIPPED_WORDS_KL = 0.1
 
-# Noise of the removed total over the total, at which it is worth asking. Chosen by hand; halved or
-# doubled, KL changes by 0.5%.
+# Noise of the removed total over the total: as wanted, and the most at which it is worth asking.
+# Chosen by hand; halved or doubled, KL changes by 0.5% and by nothing (the second matters where
+# there are few users and ε is large).
 WANTED_REL_STD = 0.015
+MAX_REL_STD = 0.05
 
 # Share of the kept text below whose norm somebody is not one who writes a lot.
 HEAVY_TEXT_SHARE = 0.9
@@ -615,19 +617,25 @@ def _ask_clipped_mass(
 ) -> ClippingPlan | None:
     """Return the plan with a question about the removed text; None if noise would hide it.
 
-    It has the largest clip norm whose relative noise is as wanted.
+    It has the largest clip norm whose relative noise is as wanted, or the one with the least.
     """
     removed_share = 1 - kept_share_by_bin(plan.clip_norm)
     amounts = histogram.written / np.maximum(histogram.users, 1.0)
     norms = user.norm(amounts) * removed_share
     sigma = multiplier / math.sqrt(CLIPPED_MASS_SHARE)
-    asked = None
+    candidates: list[tuple[float, ClippingPlan]] = []
     for norm in NORM_EDGES[norms.max() > NORM_EDGES] if norms.max() > 0 else []:
         kept = np.minimum(1, norm / np.maximum(norms, 1e-9))
         total = float((histogram.written * removed_share * kept).sum())
         noise_std = ClippingPlan(float(norm), float(norm)).total_shape(user) * norm * sigma
-        if noise_std <= WANTED_REL_STD * total:
-            asked = replace(
-                plan, clipped_mass_share=CLIPPED_MASS_SHARE, clipped_mass_norm=float(norm)
-            )
-    return asked
+        candidate = replace(
+            plan, clipped_mass_share=CLIPPED_MASS_SHARE, clipped_mass_norm=float(norm)
+        )
+        candidates.append((noise_std / max(total, 1e-9), candidate))
+    as_wanted = [candidate for rel_std, candidate in candidates if rel_std <= WANTED_REL_STD]
+    if as_wanted:
+        return as_wanted[-1]
+    if not candidates:
+        return None
+    rel_std, candidate = min(candidates, key=lambda pair: pair[0])
+    return candidate if rel_std <= MAX_REL_STD else None
