@@ -142,8 +142,9 @@ def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
     vocabularies = ("--vocab", work / "vocab.parquet")
     bayesgram(tmp_path, "report", tmp_path / "all", *vocabularies, "-o", "all.html")
     text = (tmp_path / "all.html").read_text(encoding="utf-8")
-    # In the table of releases, over its explanation, over its own section, and for three questions.
-    assert text.count("<bdi>out 0.5</bdi>") == text.count("<bdi>out 2</bdi>") == 6
+    # In the table of releases, over its explanation, and over its own section. Questions whose
+    # answers differ name the releases as well; which ones differ depends on the noise.
+    assert min(text.count("<bdi>out 0.5</bdi>"), text.count("<bdi>out 2</bdi>")) >= 3
     assert str(tmp_path) not in re.sub("<pre>.*?</pre>", "", text, flags=re.DOTALL)
     bayesgram(tmp_path, "report", "May=all/out 2", *vocabularies, "-o", "may.html")
     assert "<h2><bdi>May</bdi>" in (tmp_path / "may.html").read_text(encoding="utf-8")
@@ -153,7 +154,7 @@ def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
     assert "other.parquet: none of these releases was made with it; it is left out." in " ".join(
         told.split()
     )
-    assert (tmp_path / "x.html").read_text(encoding="utf-8").count("<bdi>out 2</bdi>") == 6
+    assert (tmp_path / "x.html").read_text(encoding="utf-8").count("<bdi>out 2</bdi>") >= 3
 
 
 def test_nothing_is_replaced_without_force(work):
