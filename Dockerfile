@@ -17,7 +17,7 @@ FROM python:3.12-slim
 COPY --from=build /installed /usr/local
 RUN useradd --create-home --uid 1000 bayesgram
 USER bayesgram
-ENV NUMBA_CACHE_DIR=/tmp/kernels
+ENV NUMBA_CACHE_DIR=/home/bayesgram/kernels
 WORKDIR /releases
 EXPOSE 8765
 ENTRYPOINT ["bayesgram"]

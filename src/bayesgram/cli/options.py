@@ -433,7 +433,7 @@ LOCAL = EngineOptions()
 
 @dataclass(frozen=True)
 class BlockOptions:
-    """Words that are left out."""
+    """Which words `vocab`, `export`, `predict` and `serve` leave out."""
 
     block: Annotated[
         Path | None,
