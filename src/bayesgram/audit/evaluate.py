@@ -269,7 +269,9 @@ def evaluate(
         Candidate.from_model(name, model, publics, tokenizer=tokenizer, is_release=text is None)
         for name, model in named.items()
     ]
-    publics.check_named([(each.name, each.release) for each in candidates if each.release])
+    publics.check_named(
+        [(candidate.name, candidate.release) for candidate in candidates if candidate.release]
+    )
 
     def read_rows(source: Any) -> Rows:  # noqa: ANN401 - paths or tables
         records = read_records(source, text_column=text_column, user_column=None)
@@ -460,7 +462,9 @@ def _private_baseline(
         ngrams = vocabulary.ngrams
         tokenizer = vocabulary.tokenizer
     else:
-        release = next(each.release for each in candidates if each.release is not None)
+        release = next(
+            candidate.release for candidate in candidates if candidate.release is not None
+        )
         ngrams = release.ngrams
         tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
     return LanguageModel.from_counts(ngrams, totals_for(counts) + 1.0, tokenizer)

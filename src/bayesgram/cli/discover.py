@@ -250,15 +250,15 @@ def _print_discovery(
         f"{int((discovery.orders == order).sum()):,} {order_name(order)}"
         for order in settings.orders
     ]
-    found = "no n-gram that the vocabulary lacks"
+    summary = "no n-gram that the vocabulary lacks"
     if len(discovery):
-        found = (
+        summary = (
             f"{len(discovery):,} n-grams that the vocabulary lacks: {console.join_words(by_order)}."
             f" Each has a noisy weight above the threshold T = {discovery.threshold:.1f}, so many"
             " people write it."
         )
     lines = discovery.card.summary_lines if verbose else summary_fields(discovery.card)
-    console.write_fields([("Found", found), *lines, ("Written to", str(output))])
+    console.write_fields([("Found", summary), *lines, ("Written to", str(output))])
     if not len(discovery):
         _explain_empty_discovery(discovery, settings, budget)
         return

@@ -129,8 +129,10 @@ def evaluate(
         )
         for path, name in names.items()
     ]
-    found = [(each, each.release) for each in candidates if each.release is not None]
-    publics.check_named([(each.title, release) for each, release in found])
+    judged_releases = [
+        (candidate, candidate.release) for candidate in candidates if candidate.release is not None
+    ]
+    publics.check_named([(candidate.title, release) for candidate, release in judged_releases])
     vocabulary = Vocabulary.load(vocab) if vocab else None
     counts = None if against is None else _open_counts(against, candidates, vocabulary)
     columns: dict[str, Any] = {
@@ -152,7 +154,9 @@ def evaluate(
     else:
         _print_results(evaluation, verbose=verbose)
     if text:
-        named_inputs.print_public_models([(each.name, each.public) for each, _ in found])
+        named_inputs.print_public_models(
+            [(candidate.name, candidate.public) for candidate, _ in judged_releases]
+        )
     if plot is not None:
         from bayesgram.audit.quality_chart import draw_quality_over_epsilon
 
@@ -222,7 +226,9 @@ def _open_counts(
     """Open the private counts of the one vocabulary that all releases have."""
     from bayesgram.private.counts_on_disk import open_any_counts
 
-    sizes = {len(each.release.ngrams) for each in candidates if each.release is not None}
+    sizes = {
+        len(candidate.release.ngrams) for candidate in candidates if candidate.release is not None
+    }
     if not sizes and vocabulary:
         sizes = {len(vocabulary)}
     if not sizes:

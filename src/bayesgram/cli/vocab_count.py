@@ -287,19 +287,18 @@ def vocab(  # noqa: PLR0915 - one step after another
         make_vocabulary = partial(Vocabulary.from_list_and_sources, ngrams, tokenizer=tokenizer)
     public_model: PublicModel | None = None
     if on_spark:
-        vocabulary, bad_rows = engines.make_vocabulary_on_spark(
+        unblocked, bad_rows = engines.make_vocabulary_on_spark(
             sources, engine_options.master, tokenizer=tokenizer, **choice, **columns
         )
-        whole = vocabulary.with_provenance(provenance)
-        vocabulary = whole.block(blocklist)
-        blocked_count = len(whole) - len(vocabulary)
+        vocabulary = unblocked.with_provenance(provenance).block(blocklist)
+        blocked_count = len(unblocked) - len(vocabulary)
     else:
 
         def make_without_blocked(opened: "Mapping[str, OpenSource]") -> "Vocabulary":
             nonlocal blocked_count
-            made = make_vocabulary(sources=opened).with_provenance(provenance)
-            vocabulary = made.block(blocklist)
-            blocked_count = len(made) - len(vocabulary)
+            unblocked = make_vocabulary(sources=opened)
+            vocabulary = unblocked.with_provenance(provenance).block(blocklist)
+            blocked_count = len(unblocked) - len(vocabulary)
             return vocabulary
 
         vocabulary, public_model, bad_rows = _make_locally(

@@ -93,17 +93,17 @@ def _check_encoding(name: str) -> str:
     ('iso8859-1', 'utf-8')
     """
     try:
-        found = codecs.lookup(name).name
+        encoding = codecs.lookup(name).name
     except (LookupError, ValueError):
-        found = ""
-    if found != UTF_8 and not _ONE_BYTE_ENCODINGS.fullmatch(found):
+        encoding = ""
+    if encoding != UTF_8 and not _ONE_BYTE_ENCODINGS.fullmatch(encoding):
         raise UsageError.for_argument(
             "encoding",
             repr(name),
             "give utf-8, latin-1, cp1252 (Windows) or another encoding with one byte for each"
             " character. Convert any other file first: `iconv -f OTHER -t UTF-8 OLD > NEW`.",
         )
-    return found
+    return encoding
 
 
 def guess_encoding(value: bytes) -> str | None:

@@ -676,10 +676,10 @@ def _find_phrases(ngrams: Ids, phrases: Sequence[Sequence[Sequence[int]]]) -> Bo
         mask |= np.isin(ngrams, single_words).any(axis=1)
     for phrase in phrases:
         for start in range(order - len(phrase) + 1 if len(phrase) > 1 else 0):
-            found = np.ones(len(ngrams), np.bool_)
+            has_phrase = np.ones(len(ngrams), np.bool_)
             for at, word_ids in enumerate(phrase):
-                found &= np.isin(ngrams[:, start + at], word_ids)
-            mask |= found
+                has_phrase &= np.isin(ngrams[:, start + at], word_ids)
+            mask |= has_phrase
     return mask
 
 

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
-from bayesgram.io import Records, read_records
+from bayesgram.io import Records
 from bayesgram.io.atomic import check_writable, spill_folder, write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.lm import files
@@ -53,7 +53,12 @@ from bayesgram.public.mixture import (
     inputs_by_source,
 )
 from bayesgram.public.sources import PUBLIC_MODEL, OpenSource, open_sources, require_text
-from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, source_distributions
+from bayesgram.public.vocabulary import (
+    DEFAULT_MEMORY_BYTES,
+    Vocabulary,
+    source_distributions,
+    text_reader,
+)
 from bayesgram.releases.release import Release, check_vocabulary, is_made_with
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -132,13 +137,13 @@ class PublicModel:
             delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
             encoding: That of text files, such as "latin-1".
         """
-        read = partial(
-            read_records,
-            text_column=text_column,
-            user_column=None,
+        # `Vocabulary.from_public` has warned of a column of users in the same text already.
+        read = text_reader(
+            text_column,
             skip_bad_rows=skip_bad_rows,
             delimiter=delimiter,
             encoding=encoding,
+            warn_about_users=False,
         )
         sources = open_sources(inputs_by_source(inputs), vocabulary.tokenizer, text_column, read)
         return cls.from_sources(

@@ -468,7 +468,7 @@ class Vocabulary(Tabular):
             tokenizer = Tokenizer(boundaries=order is None)
         if order is None:
             order = DEFAULT_ORDERS
-        read = _text_reader(
+        read = text_reader(
             text_column, skip_bad_rows=skip_bad_rows, delimiter=delimiter, encoding=encoding
         )
         sources = open_sources(inputs_by_source(inputs), tokenizer, text_column, read)
@@ -518,7 +518,7 @@ class Vocabulary(Tabular):
             listed, chosen_tokenizer = check_ngram_list(
                 pa.array(ngrams, pa.large_string()), tokenizer
             )
-        read = _text_reader(
+        read = text_reader(
             text_column, skip_bad_rows=skip_bad_rows, delimiter=delimiter, encoding=encoding
         )
         sources = open_sources(inputs_by_source(inputs), chosen_tokenizer, text_column, read)
@@ -829,10 +829,23 @@ def refuse_empty_sources(
             )
 
 
-def _text_reader(
-    text_column: str, *, skip_bad_rows: bool, delimiter: str | None, encoding: str
+def text_reader(
+    text_column: str,
+    *,
+    skip_bad_rows: bool,
+    delimiter: str | None,
+    encoding: str,
+    warn_about_users: bool = True,
 ) -> Callable[[Any], RecordReader]:
-    """Return a function that opens public text."""
+    """Return a function that opens public text.
+
+    Args:
+        text_column: The column of the text, in tables that have columns.
+        skip_bad_rows: Whether to skip rows that can't be read instead of refusing the input.
+        delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
+        encoding: That of text files.
+        warn_about_users: Whether to warn of a column of users: such text may be private.
+    """
     return partial(
         read_records,
         text_column=text_column,
@@ -840,7 +853,7 @@ def _text_reader(
         skip_bad_rows=skip_bad_rows,
         delimiter=delimiter,
         encoding=encoding,
-        warn_about_users=True,
+        warn_about_users=warn_about_users,
     )
 
 

@@ -166,7 +166,7 @@ def summary_sentences(details: Mapping[str, Any]) -> list[str]:
     qualities = [*read_quality(details).values()]
     if len(qualities) == 1:
         return [_summarise_order(qualities[0])]
-    sentences = [_summarise_coverage(qualities), *_summarise_learnt(qualities)]
+    sentences = [describe_coverage(qualities), *_summarise_learnt(qualities)]
     return [sentence for sentence in sentences if sentence]
 
 
@@ -266,11 +266,11 @@ def _describe_learnt(quality: OrderQuality) -> str:
     )
 
 
-def _summarise_coverage(qualities: Sequence[OrderQuality]) -> str:
+def describe_coverage(qualities: Sequence[OrderQuality]) -> str:
     """Say how much of each order the vocabulary covers; empty where the card does not say.
 
     >>> covered = [OrderQuality(n, Coverage(share, 0.01)) for n, share in ((1, 0.9), (2, 0.6))]
-    >>> print(_summarise_coverage([*covered, OrderQuality(3, Coverage(0.5, 1.0))]))
+    >>> print(describe_coverage([*covered, OrderQuality(3, Coverage(0.5, 1.0))]))
     The vocabulary covers 90% ± 2% of people's words and 60% ± 2% of bigrams. Noise hides how much
     of people's trigrams the vocabulary covers.
     """

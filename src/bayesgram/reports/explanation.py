@@ -38,6 +38,7 @@ from bayesgram.releases.provenance import DISCOVERY_MECHANISM, unproved_sentence
 from bayesgram.releases.quality import (
     MIN_ERROR_REMOVED,
     coverage_advice,
+    describe_coverage,
     format_percent,
     read_quality,
 )
@@ -371,23 +372,8 @@ def describe_accuracy(card: Card) -> list[str]:
     qualities = [*read_quality(card.details).values()]
     if not qualities:
         return []
-    covered = [
-        f"{quality.coverage.percent_text} of people's {order_name(quality.order)}"
-        for quality in qualities
-        if quality.coverage is not None and not quality.coverage.is_hidden
-    ]
-    hidden = [
-        order_name(quality.order)
-        for quality in qualities
-        if quality.coverage is None or quality.coverage.is_hidden
-    ]
-    sentences = []
-    if covered:
-        sentences.append(f"The vocabulary covers {join_words(covered)}.")
-    if hidden:
-        sentences.append(
-            f"It is not known how much of people's {join_words(hidden)} the vocabulary covers."
-        )
+    coverage = describe_coverage(qualities)
+    sentences = [coverage] if coverage else []
     advice = coverage_advice(card.details)
     sentences += [advice] if advice else []
     longest = qualities[-1]

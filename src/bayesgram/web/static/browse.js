@@ -27,14 +27,14 @@ const HEADINGS = {
 const KINDS = ["csv", "json", "parquet"];
 const OPPOSITE = { ascending: "descending", descending: "ascending" };
 
-let told = { releases: [], defaults: {} };
+let catalogue = { releases: [], defaults: {} };
 let page = 1;
 let reverse = false;
 let asked = 0;
 let shown = { rows: [], columns: [] };
 
 export function begin(about, values) {
-  told = about;
+  catalogue = about;
   options(find("browse-release"), about.releases.map((release, at) => [at, inList(release)]));
   find("browse-form").addEventListener("submit", (event) => event.preventDefault());
   find("browse-release").addEventListener("change", () => { openRelease(release().name); fit(); first(); });
@@ -48,7 +48,7 @@ export function begin(about, values) {
 }
 
 export function restore(values) {
-  find("browse-release").value = placeOf(values.get("release"), told);
+  find("browse-release").value = placeOf(values.get("release"), catalogue);
   fit();
   choose("browse-order", values.get("order"));
   choose("browse-sort", values.get("sort"));
@@ -67,7 +67,7 @@ export const remember = () => keep("browse", { release: release().name, order: f
   sort: find("browse-sort").value, reverse: reverse ? "yes" : "", text: find("browse-text").value,
   page: page > 1 ? page : "" });
 
-const release = () => told.releases[Number(find("browse-release").value)];
+const release = () => catalogue.releases[Number(find("browse-release").value)];
 
 function fit() {
   find("browse-claim").replaceChildren(...claimed(release()));

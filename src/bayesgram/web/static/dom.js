@@ -110,8 +110,8 @@ export function tableOf(caption, columns) {
   const same = columns.filter(([, cells], at) => at && rows > 1 && new Set(cells.map(text)).size === 1);
   const shown = columns.filter((column) => !same.includes(column));
   const kind = ([, , given]) => given ?? "";
-  const told = same.filter(([, [cell]]) => text(cell) !== "–").map(([name, [cell]]) => `${name} ${text(cell)}`);
-  const note = told.length ? [el("p", { class: "dim" }, `The same in every row: ${told.join(", ")}.`)] : [];
+  const sameValues = same.filter(([, [cell]]) => text(cell) !== "–").map(([name, [cell]]) => `${name} ${text(cell)}`);
+  const note = sameValues.length ? [el("p", { class: "dim" }, `The same in every row: ${sameValues.join(", ")}.`)] : [];
   const line = (at) => el("tr", {}, shown.map((column) =>
     el("td", { class: kind(column) }, column[1][at].node ?? text(column[1][at]))));
   return [...note, el("table", {}, caption ? el("caption", {}, caption) : null,

@@ -20,14 +20,14 @@ const FIELDS = {
 };
 const OWN = "own"; // of the list of releases to start from: the numbers of whoever plans
 let stop = new AbortController();
-let told = { releases: [], defaults: {} };
+let catalogue = { releases: [], defaults: {} };
 let largest = Infinity; // number of n-grams that a plan can have
 let learnt = Promise.resolve(); // when it is known for how many n-grams a plan can be
 
 const field = (name) => find(`plan-${FIELDS[name].id}`);
 
 export function begin(about, values) {
-  told = about;
+  catalogue = about;
   const pairs = about.releases.flatMap((release, at) => (release.plan ? [[at, inList(release)]] : []));
   options(find("plan-start"), [...pairs, [OWN, "your own numbers"]]);
   find("plan-start-field").hidden = !pairs.length;
@@ -66,12 +66,12 @@ async function learn(sized) {
 // Nothing in the address: the plan starts from the release that is open, and from what it says of its people.
 export function restore(values) {
   if (![...values.keys()].some((name) => name in FIELDS)) {
-    const open = placeOf(values.get("start"), told);
-    find("plan-start").value = told.releases[open]?.plan ? open : OWN;
+    const open = placeOf(values.get("start"), catalogue);
+    find("plan-start").value = catalogue.releases[open]?.plan ? open : OWN;
     fill();
     return;
   }
-  const start = told.releases.findIndex((release) => release.plan && release.name === values.get("start"));
+  const start = catalogue.releases.findIndex((release) => release.plan && release.name === values.get("start"));
   find("plan-start").value = start < 0 ? OWN : start;
   for (const [name, value] of values) {
     if (!(name in FIELDS)) continue;
@@ -81,12 +81,12 @@ export function restore(values) {
   }
 }
 
-const started = () => told.releases[Number(find("plan-start").value)];
+const started = () => catalogue.releases[Number(find("plan-start").value)];
 
 // Somebody comes back, and may have opened another release meanwhile.
 export function revisit() {
-  const open = placeOf("", told);
-  if (started() && told.releases[open].plan && started() !== told.releases[open]) {
+  const open = placeOf("", catalogue);
+  if (started() && catalogue.releases[open].plan && started() !== catalogue.releases[open]) {
     find("plan-start").value = open;
     stop.abort();
     clear();
