@@ -364,7 +364,8 @@ def _check_model_options(
         )
     if case_from and format_ not in CASED_FORMATS:
         raise UsageError(
-            f"--case-from is for model, aosp and hunspell, not for --format {format_}; leave it out."
+            f"--case-from is for model, aosp and hunspell, not for --format {format_}; leave it"
+            " out."
         )
     if format_ is not Format.MODEL and (quantize is not None or max_size):
         raise UsageError(

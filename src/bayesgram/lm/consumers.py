@@ -186,7 +186,8 @@ def _aosp_mask(words: pa.ChunkedArray) -> Bools:
     lengths = pc.utf8_length(words).to_numpy()
     # dicttool cuts lines at commas, and fields at the equals sign.
     has_bad = _matches(words, r"[,=\pZ\pC]", allow_joiners=True)
-    return ~has_bad & (lengths >= 1) & (lengths <= AOSP_MAX_LETTERS)
+    writable: Bools = ~has_bad & (lengths >= 1) & (lengths <= AOSP_MAX_LETTERS)
+    return writable
 
 
 # --- Suggestions ---
@@ -464,7 +465,7 @@ def _table_of_words(release: Release, min_count: int | None, block: Blocklist) -
     if not (release.orders == 1).any():
         raise UsageError(
             f"the release has {release.card.size_text}, and this format needs words; release a"
-            " vocabulary of orders 1 and 2 (`bayesgram vocab --order 1,2`)."
+            " vocabulary of orders 1 and 2 (`bayesgram vocab --orders 1,2`)."
         )
     return _select(release, min_count, block)
 
