@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayesgram.arrays import Bools
+from bayesgram.arrays import Bools, Floats
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically, write_folder_atomically
 from bayesgram.lm.export import release_table
@@ -42,10 +42,10 @@ from bayesgram.version import VERSION
 AOSP_MAX_FREQUENCY = 255
 AOSP_MIN_FREQUENCY = 1
 AOSP_LOG_STEP = float(np.log(1.15))
-# Longer words are ignored by dicttool (DICTIONARY_MAX_WORD_LENGTH is 48, exclusive).
+# Keyboards hold words of up to 48 code points (MAX_WORD_LENGTH); the last is left for the end.
 AOSP_MAX_LETTERS = 47
 MAX_WEIGHT = 2**31 - 1  # of a completion document; Lucene's weights are larger
-# Hunspell keeps 16 bits of a character and refuses words of 100 of them, or of 256 bytes.
+# Hunspell refuses words of 100 characters, and of 256 bytes. A test asks it about words up to here.
 HUNSPELL_MAX_LETTERS = 90
 README = "README.md"
 _LOCALE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]{2,8}){0,3}")
@@ -115,56 +115,61 @@ def write_aosp(
         UsageError: If the release has no words.
     """
     check_locale(locale)
-    table = _table_of_words(release, min_count, block)
+    table = _most_probable_first(_table_of_words(release, min_count, block))
     orders = table["order"].to_numpy()
     words = table.filter(pa.array(orders == 1))
-    bigrams = table.filter(pa.array(orders == 2))
-    writable = _aosp_mask(words["ngram"])
-    unwritable = int((~writable).sum())
-    words = _most_probable_first(words.filter(pa.array(writable)))
+    is_writable = _aosp_mask(words["ngram"])
+    unwritable_words = set(words["ngram"].filter(pa.array(~is_writable)).to_pylist())
+    words = words.filter(pa.array(is_writable))
     _require_rows(words)
-    spellings = _spell(words["ngram"].to_pylist(), casing)
     counts = dict(zip(words["ngram"].to_pylist(), words["count"].to_pylist(), strict=True))
-    followers, bigram_count = _followers(bigrams, counts, casing)
-    unwritable += len(bigrams) - bigram_count
+    spellings = _spell(list(counts), casing)
     frequencies = _aosp_frequencies(words["probability"].to_numpy())
-    lines = [_aosp_header(release, locale, date, version)]
-    for word, spelling, frequency in zip(counts, spellings, frequencies, strict=True):
-        lines.append(f" word={spelling},f={frequency}\n")
-        lines += followers.get(word, [])
+
+    bigrams = table.filter(pa.array(orders == 2))
+    pairs = [tuple(ngram.split(" ")) for ngram in bigrams["ngram"].to_pylist()]
+    unwritable_pairs = sum(not unwritable_words.isdisjoint(pair) for pair in pairs)
+    followers = _followers(pairs, bigrams["count"].to_numpy(), counts)
+
+    bigram_count = 0
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,
     ):
-        file.writelines(lines)
-    return Written(len(words) + bigram_count, unwritable)
+        file.write(_aosp_header(release, locale, date, version))
+        for word, frequency in zip(counts, frequencies, strict=True):
+            file.write(f" word={spellings[word]},f={frequency}\n")
+            for second, second_frequency in followers.get(word, ()):
+                file.write(f"  bigram={spellings[second]},f={second_frequency}\n")
+                bigram_count += 1
+    return Written(len(words) + bigram_count, len(unwritable_words) + unwritable_pairs)
 
 
 def _followers(
-    bigrams: pa.Table, counts: Mapping[str, float], casing: Mapping[str, str] | None
-) -> tuple[dict[str, list[str]], int]:
-    """Return the bigram lines of each first word, likeliest first, and how many there are.
+    pairs: Sequence[tuple[str, ...]], pair_counts: Floats, counts: Mapping[str, float]
+) -> dict[str, list[tuple[str, int]]]:
+    """Return what follows each word, with its f, in the order of the pairs.
 
     A bigram whose words are not both in the list has no place in the format.
     """
-    bigrams = _most_probable_first(bigrams)
-    pairs = [ngram.split(" ") for ngram in bigrams["ngram"].to_pylist()]
-    is_listed = [first in counts and second in counts for first, second in pairs]
-    pairs = [pair for pair, listed in zip(pairs, is_listed, strict=True) if listed]
-    first_counts = np.array([counts[first] for first, _ in pairs])
-    pair_counts = bigrams["count"].to_numpy()[np.array(is_listed, np.bool_)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Both are noisy, so the ratio can exceed 1.
-        conditional = np.nan_to_num(np.minimum(pair_counts / first_counts, 1.0))
-    frequencies = _aosp_frequencies(conditional)
-    seconds = _spell([second for _, second in pairs], casing)
-    followers: dict[str, list[str]] = {}
-    for (first, _), second, frequency in zip(pairs, seconds, frequencies, strict=True):
-        followers.setdefault(first, []).append(f"  bigram={second},f={frequency}\n")
-    return followers, len(pairs)
+    is_listed = np.array([first in counts and second in counts for first, second in pairs], bool)
+    listed_pairs = [pair for pair, keep in zip(pairs, is_listed.tolist(), strict=True) if keep]
+    first_counts = np.array([counts[first] for first, _ in listed_pairs])
+    # Both are noisy, so the ratio can exceed 1; and a word may have a count of 0.
+    ratios = np.divide(
+        pair_counts[is_listed],
+        first_counts,
+        where=first_counts > 0,
+        out=np.zeros(len(first_counts)),
+    )
+    followers: dict[str, list[tuple[str, int]]] = {}
+    frequencies = _aosp_frequencies(np.minimum(ratios, 1.0))
+    for (first, second), frequency in zip(listed_pairs, frequencies, strict=True):
+        followers.setdefault(first, []).append((second, frequency))
+    return followers
 
 
-def _aosp_frequencies(probabilities: np.ndarray) -> list[int]:
+def _aosp_frequencies(probabilities: Floats) -> list[int]:
     with np.errstate(divide="ignore"):
         steps = np.log(probabilities) / AOSP_LOG_STEP
     frequencies = np.clip(AOSP_MAX_FREQUENCY + steps, AOSP_MIN_FREQUENCY, AOSP_MAX_FREQUENCY)
@@ -291,7 +296,7 @@ def write_hunspell(
     unwritable = int((~writable).sum())
     table = _most_probable_first(table.filter(pa.array(writable)))
     _require_rows(table)
-    spellings = _spell(table["ngram"].to_pylist(), casing)
+    spellings = list(_spell(table["ngram"].to_pylist(), casing).values())
     entries = [spelling.replace("/", "\\/") for spelling in spellings]
     with write_folder_atomically(path, contents=contents, force=force) as folder:
         dic, aff = (folder / name for name in contents)
@@ -300,7 +305,7 @@ def write_hunspell(
     return Written(len(entries), unwritable)
 
 
-def _affixes(release: Release, words: Sequence[str], counts: np.ndarray) -> str:
+def _affixes(release: Release, words: Sequence[str], counts: Floats) -> str:
     """Return the .aff file: the letters to try in suggestions, the most frequent first."""
     letters: dict[str, float] = {}
     for word, count in zip(words, counts.tolist(), strict=True):
@@ -475,8 +480,12 @@ def _most_probable_first(table: pa.Table) -> pa.Table:
     return table.take(pa.array(order))
 
 
-def _spell(words: Sequence[str], casing: Mapping[str, str] | None) -> list[str]:
-    return [casing.get(word, word) for word in words] if casing else list(words)
+def _spell(words: Sequence[str], casing: Mapping[str, str] | None) -> dict[str, str]:
+    """Return how each word is written; a spelling that is another word already is not used."""
+    spellings = {word: (casing or {}).get(word, word) for word in words}
+    return {
+        word: word if spelling in spellings else spelling for word, spelling in spellings.items()
+    }
 
 
 def _matches(texts: pa.ChunkedArray, pattern: str, *, allow_joiners: bool = False) -> Bools:
@@ -490,5 +499,5 @@ def _matches(texts: pa.ChunkedArray, pattern: str, *, allow_joiners: bool = Fals
 def _require_rows(table: pa.Table) -> None:
     if not len(table):
         raise BayesgramError(
-            "no n-gram is left to write; lower min_count, or choose another format."
+            "no n-gram is left to write that this format can hold; choose another format."
         )

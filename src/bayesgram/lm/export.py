@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Bools, Floats
 from bayesgram.choices import TokenizerKind
-from bayesgram.errors import BayesgramError, UsageError, check_int
+from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.lm.adaptation import WordLifts
 from bayesgram.lm.language_model import expected_counts
@@ -78,8 +78,9 @@ def release_table(
         blocked = blocked | ~_frequent_mask(release, counts, min_count)
         if blocked.all():
             raise BayesgramError(
-                f"no n-gram has a count of {min_count} or more, less two deviations; lower"
-                " min_count."
+                f"no n-gram has a count of {min_count} or more, less two deviations; lower ",
+                Argument("min_count"),
+                ".",
             )
     return table.filter(pa.array(~blocked)) if blocked.any() else table
 
@@ -94,10 +95,11 @@ def _frequent_mask(release: Release, counts: Floats, min_count: int) -> Bools:
             f"needs standard deviations, which the mechanism {release.card.mechanism} does not"
             " state; leave it out.",
         )
-    # Counts are probabilities times a total, and so are their deviations.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.nan_to_num(counts / release.probabilities)
-    is_frequent: Bools = counts - INTERVAL_STDS * release.probability_std * scale >= min_count
+    # Counts are probabilities times the total of their order, and so are their deviations.
+    shares = np.bincount(release.orders, release.probabilities)
+    totals = np.bincount(release.orders, counts) / np.where(shares > 0, shares, 1.0)
+    count_std = release.probability_std * totals[release.orders]
+    is_frequent: Bools = counts - INTERVAL_STDS * count_std >= min_count
     return is_frequent
 
 
