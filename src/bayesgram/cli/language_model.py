@@ -139,14 +139,6 @@ def export(  # noqa: PLR0915 - one step after another
     Of a public model, the language model of one source is exported.
 
     Example: bayesgram export out -o model
-
-    Example: bayesgram export out --format aosp --min-count 20 -o en.combined
-
-    Example: bayesgram export out --format suggest -o suggestions.tsv
-
-    Example: bayesgram export out --format hunspell -o spelling
-
-    Example: bayesgram export out --format hub -o dataset
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.public.public_model import is_public_model
