@@ -122,7 +122,10 @@ def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
         cwd=tmp_path,
         code=2,
     )
-    assert message == "--case-from is for model folders, not for --format arpa; leave it out."
+    assert (
+        message
+        == "--case-from is for model, aosp and hunspell, not for --format arpa; leave it out."
+    )
 
 
 def test_tables(work, tmp_path):

@@ -36,10 +36,18 @@ class Format(StrEnum):
     PARQUET = "parquet"
     MODEL = "model"
     BIAS = "bias"
+    AOSP = "aosp"
+    SUGGEST = "suggest"
+    HUNSPELL = "hunspell"
+    HUB = "hub"
 
 
 MODEL_FORMATS = (Format.ARPA, Format.MODEL)
+CONSUMER_FORMATS = (Format.AOSP, Format.SUGGEST, Format.HUNSPELL, Format.HUB)
+CASED_FORMATS = (Format.MODEL, Format.AOSP, Format.HUNSPELL)
 ARPA_SUFFIXES = (".arpa", ".arpa.gz")
+SUGGEST_SUFFIXES = (".tsv", ".txt", ".jsonl")
+DEFAULT_LOCALE = "en"
 
 
 def export(  # noqa: PLR0915 - one step after another
@@ -55,7 +63,9 @@ def export(  # noqa: PLR0915 - one step after another
         typer.Option(
             "--format",
             help="arpa (also .gz) or model: a language model; tsv, jsonl, parquet: the n-grams;"
-            " bias: words and their log-ratios to public text.",
+            " bias: words and their log-ratios to public text; aosp: a keyboard's word list;"
+            " suggest: for Lucene (.tsv, .txt) or Elasticsearch (.jsonl); hunspell: a folder for a"
+            " spell checker; hub: a dataset folder.",
             show_default="by the ending of OUTPUT; model without one",
         ),
     ] = None,
@@ -95,6 +105,21 @@ def export(  # noqa: PLR0915 - one step after another
         ),
     ] = None,
     block_options: options.BlockOptions = options.DEFAULT_BLOCK,
+    min_count: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_int,
+            help="Leave out n-grams whose count, less two deviations, is below this; not for"
+            " models and bias lists.",
+            show_default="all stay",
+        ),
+    ] = None,
+    locale: Annotated[
+        str | None,
+        typer.Option(
+            help="The language, for aosp, hunspell and hub: en, pt_BR.", show_default=DEFAULT_LOCALE
+        ),
+    ] = None,
     max_size: Annotated[
         str | None,
         typer.Option(
@@ -116,14 +141,14 @@ def export(  # noqa: PLR0915 - one step after another
     Example: bayesgram export out -o model
     """
     from bayesgram.io.atomic import check_writable
-    from bayesgram.lm.files import CONTENTS
     from bayesgram.public.public_model import is_public_model
     from bayesgram.public.release_model import ReleaseModel
     from bayesgram.releases.release import Release
 
     public = public_options.public
     format_ = _format_of(output) if stated_format is None else stated_format
-    contents = CONTENTS if format_ is Format.MODEL else None
+    _check_consumer_options(format_, output, min_count=min_count, locale=locale)
+    contents = _folder_contents(format_, locale or DEFAULT_LOCALE)
     inputs = [release, *(path for path in (public, vocab) if path is not None)]
     check_writable(output, force=force, contents=contents, inputs=inputs)
     public_arguments = public_options.arguments
@@ -184,9 +209,24 @@ def export(  # noqa: PLR0915 - one step after another
         "claim": loaded.card.claim,
     }
     if format_ not in MODEL_FORMATS:
+        casing = read_casing(loaded.card.vocabulary["tokenizer"])
         with console.step("Writing"):
-            ngram_count = _write_table(loaded, output, format_, blocklist, force=force)
-        report |= {"ngrams": ngram_count, "label": loaded.card.guarantee.name}
+            if format_ in CONSUMER_FORMATS:
+                report |= _write_for_consumer(
+                    loaded,
+                    output,
+                    format_,
+                    casing,
+                    locale=locale or DEFAULT_LOCALE,
+                    min_count=min_count,
+                    block=blocklist,
+                    force=force,
+                )
+            else:
+                report["ngrams"] = _write_table(
+                    loaded, output, format_, blocklist, min_count, force=force
+                )
+        report["label"] = loaded.card.guarantee.name
         ingredients = loaded.provenance(release.name).ingredients
         _print_export(report, output, ingredients, json=json, verbose=verbose)
         return
@@ -227,7 +267,70 @@ def _format_of(output: Path) -> Format:
     if name.endswith(ARPA_SUFFIXES):
         return Format.ARPA
     tables = {".tsv": Format.TSV, ".jsonl": Format.JSONL, ".parquet": Format.PARQUET}
+    tables[".combined"] = Format.AOSP
     return tables.get(output.suffix.lower(), Format.MODEL)
+
+
+def _folder_contents(format_: Format, locale: str) -> tuple[str, ...] | None:
+    """Return the names of all files of an output folder; None where the output is a file."""
+    from bayesgram.lm.consumers import HUB_CONTENTS, hunspell_contents
+    from bayesgram.lm.files import CONTENTS
+
+    if format_ is Format.HUNSPELL:
+        return hunspell_contents(locale)
+    return {Format.MODEL: CONTENTS, Format.HUB: HUB_CONTENTS}.get(format_)
+
+
+def _check_consumer_options(
+    format_: Format, output: Path, *, min_count: int | None, locale: str | None
+) -> None:
+    """Refuse options and endings that don't belong to a format."""
+    from bayesgram.lm.consumers import check_locale
+
+    if min_count is not None and (format_ in MODEL_FORMATS or format_ is Format.BIAS):
+        raise UsageError(f"--min-count is not for --format {format_}; leave it out.")
+    if min_count is not None and min_count < 0:
+        raise UsageError(f"--min-count {min_count}: must be 0 or more.")
+    if locale is not None and format_ not in {Format.AOSP, Format.HUNSPELL, Format.HUB}:
+        raise UsageError(
+            f"--locale is for aosp, hunspell and hub, not for --format {format_}; leave it out."
+        )
+    if locale is not None:
+        check_locale(locale)
+    if format_ is Format.SUGGEST and output.suffix.lower() not in SUGGEST_SUFFIXES:
+        raise UsageError(
+            f"{output}: --format suggest needs an ending: .tsv or .txt for Lucene, .jsonl for"
+            " Elasticsearch and OpenSearch."
+        )
+
+
+def _write_for_consumer(
+    release: "Release",
+    output: Path,
+    format_: Format,
+    casing: dict[str, str],
+    *,
+    locale: str,
+    **settings: Any,  # noqa: ANN401 - min_count, block and force, which all formats have
+) -> dict[str, Any]:
+    """Write a release for a keyboard, a search box, a spell checker or a hub."""
+    from bayesgram.lm import consumers
+
+    if format_ is Format.AOSP:
+        written = consumers.write_aosp(release, output, locale=locale, casing=casing, **settings)
+    elif format_ is Format.HUNSPELL:
+        written = consumers.write_hunspell(
+            release, output, locale=locale, casing=casing, **settings
+        )
+    elif format_ is Format.HUB:
+        written = consumers.write_hub(release, output, locale=locale, **settings)
+    else:
+        is_json = output.suffix.lower() == ".jsonl"
+        program = (
+            consumers.SuggestFormat.ELASTICSEARCH if is_json else consumers.SuggestFormat.LUCENE
+        )
+        written = consumers.write_suggest(release, output, for_program=program, **settings)
+    return {"ngrams": written.ngrams, "unwritable": written.unwritable}
 
 
 def _print_roughness(parts: "ReleaseModel") -> None:
@@ -251,9 +354,10 @@ def _check_model_options(
         raise UsageError(
             f"--public and --prune are for models, not for --format {format_}; leave them out."
         )
-    if case_from and format_ is not Format.MODEL:
+    if case_from and format_ not in CASED_FORMATS:
         raise UsageError(
-            f"--case-from is for model folders, not for --format {format_}; leave it out."
+            f"--case-from is for model, aosp and hunspell, not for --format {format_}; leave it"
+            " out."
         )
     if format_ is not Format.MODEL and (quantize is not None or max_size):
         raise UsageError(
@@ -422,7 +526,13 @@ def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force
 
 
 def _write_table(
-    release: "Release", output: Path, format_: Format, blocklist: "Blocklist", *, force: bool
+    release: "Release",
+    output: Path,
+    format_: Format,
+    blocklist: "Blocklist",
+    min_count: int | None,
+    *,
+    force: bool,
 ) -> int:
     """Write the n-grams of a release as a table, and return how many there are."""
     from bayesgram.lm.export import release_table, write_jsonl, write_parquet, write_tsv
@@ -432,8 +542,8 @@ def _write_table(
         Format.JSONL: write_jsonl,
         Format.PARQUET: write_parquet,
     }
-    writers[format_](release, output, block=blocklist, force=force)
-    return len(release_table(release, blocklist))
+    writers[format_](release, output, block=blocklist, min_count=min_count, force=force)
+    return len(release_table(release, blocklist, min_count))
 
 
 def _model_report(model: "LanguageModel", format_: Format) -> dict[str, Any]:
@@ -468,6 +578,8 @@ def _export_sentences(report: "Mapping[str, Any]") -> list[str]:
     if "bytes" in report:
         content += f", {console.format_bytes(report['bytes'])}"
     sentences = [f"Wrote {report['output']}: {content}."]
+    if report.get("unwritable"):
+        sentences.append(f"Left out {report['unwritable']:,} that the format can't hold.")
     if "weights" in report:
         sentences.append(f"Weights: {report['weights']}.")
     if "claim" in report:

@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.arrays import Floats
+from bayesgram.arrays import Bools, Floats
 from bayesgram.choices import TokenizerKind
-from bayesgram.errors import BayesgramError, check_int
+from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.lm.adaptation import WordLifts
 from bayesgram.lm.language_model import expected_counts
+from bayesgram.releases.intervals import INTERVAL_STDS
 from bayesgram.releases.provenance import ORIGIN_COLUMN, encode_origins
 from bayesgram.releases.release import Release
 from bayesgram.text.blocklist import NO_BLOCKLIST, Blocklist, refuse_if_all_blocked
@@ -32,12 +33,15 @@ from bayesgram.text.tokenizer import Tokenizer
 PER_MILLION = 1e6
 JSONL_BATCH_ROWS = 1 << 14  # rows that are Python objects at a time; not measured
 MAX_BIAS_WORDS = 2**31 - 1
+MAX_MIN_COUNT = 10**15  # no total is larger
 
 
 # --- Tables ---
 
 
-def release_table(release: Release, block: Blocklist = NO_BLOCKLIST) -> pa.Table:
+def release_table(
+    release: Release, block: Blocklist = NO_BLOCKLIST, min_count: int | None = None
+) -> pa.Table:
     """Return a release as a table.
 
     Its columns are `ngram`, `probability` and `count`, `standard_deviation` where it is known, and
@@ -46,6 +50,11 @@ def release_table(release: Release, block: Blocklist = NO_BLOCKLIST) -> pa.Table
     Args:
         release: The release.
         block: Words whose n-grams are left out; the others keep their probabilities.
+        min_count: Leaves out n-grams whose count, less two standard deviations, is below it.
+
+    Raises:
+        UsageError: If there is a `min_count`, and the release has no deviations.
+        BayesgramError: If no n-gram is left.
     """
     has_totals = "expected_counts" in release.card.details
     counts: Floats = expected_counts(release) if has_totals else release.probabilities * PER_MILLION
@@ -63,10 +72,35 @@ def release_table(release: Release, block: Blocklist = NO_BLOCKLIST) -> pa.Table
     table = pa.table(columns).replace_schema_metadata(metadata)
     tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
     blocked = block.mask(release.ngrams, tokenizer)
-    if not blocked.any():
-        return table
-    refuse_if_all_blocked(blocked)
-    return table.filter(pa.array(~blocked))
+    if blocked.any():
+        refuse_if_all_blocked(blocked)
+    if min_count is not None:
+        blocked = blocked | ~_frequent_mask(release, counts, min_count)
+        if blocked.all():
+            raise BayesgramError(
+                f"no n-gram has a count of {min_count} or more, less two deviations; lower ",
+                Argument("min_count"),
+                ".",
+            )
+    return table.filter(pa.array(~blocked)) if blocked.any() else table
+
+
+def _frequent_mask(release: Release, counts: Floats, min_count: int) -> Bools:
+    """Return which counts, less two standard deviations, are at least `min_count`."""
+    check_int("min_count", min_count, 0, MAX_MIN_COUNT, "a count")
+    if release.probability_std is None:
+        raise UsageError.for_argument(
+            "min_count",
+            min_count,
+            f"needs standard deviations, which the mechanism {release.card.mechanism} does not"
+            " state; leave it out.",
+        )
+    # Counts are probabilities times the total of their order, and so are their deviations.
+    shares = np.bincount(release.orders, release.probabilities)
+    totals = np.bincount(release.orders, counts) / np.where(shares > 0, shares, 1.0)
+    count_std = release.probability_std * totals[release.orders]
+    is_frequent: Bools = counts - INTERVAL_STDS * count_std >= min_count
+    return is_frequent
 
 
 def write_tsv(
@@ -74,6 +108,7 @@ def write_tsv(
     path: str | Path,
     *,
     block: Blocklist = NO_BLOCKLIST,
+    min_count: int | None = None,
     force: bool = False,
 ) -> None:
     """Write a line for each n-gram: the words, a tab, the count.
@@ -82,9 +117,10 @@ def write_tsv(
         release: The release.
         path: The file.
         block: Words whose n-grams are left out.
+        min_count: Leaves out n-grams whose count, less two deviations, is below it.
         force: Whether an existing file is replaced.
     """
-    table = release_table(release, block)
+    table = release_table(release, block, min_count)
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,
@@ -99,6 +135,7 @@ def write_jsonl(
     path: str | Path,
     *,
     block: Blocklist = NO_BLOCKLIST,
+    min_count: int | None = None,
     force: bool = False,
 ) -> None:
     """Write a JSON object for each n-gram, with all columns.
@@ -107,9 +144,10 @@ def write_jsonl(
         release: The release.
         path: The file.
         block: Words whose n-grams are left out.
+        min_count: Leaves out n-grams whose count, less two deviations, is below it.
         force: Whether an existing file is replaced.
     """
-    table = release_table(release, block)
+    table = release_table(release, block, min_count)
     with (
         write_file_atomically(path, force=force) as aside,
         aside.open("w", encoding="utf-8", newline="\n") as file,
@@ -123,6 +161,7 @@ def write_parquet(
     path: str | Path,
     *,
     block: Blocklist = NO_BLOCKLIST,
+    min_count: int | None = None,
     force: bool = False,
 ) -> None:
     """Write all columns as Parquet, with the claim in the metadata of the file.
@@ -131,10 +170,11 @@ def write_parquet(
         release: The release.
         path: The file.
         block: Words whose n-grams are left out.
+        min_count: Leaves out n-grams whose count, less two deviations, is below it.
         force: Whether an existing file is replaced.
     """
     with write_file_atomically(path, force=force) as aside:
-        pq.write_table(release_table(release, block), aside, compression="zstd")
+        pq.write_table(release_table(release, block, min_count), aside, compression="zstd")
 
 
 # --- Biasing lists ---
