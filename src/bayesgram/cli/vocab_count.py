@@ -256,8 +256,11 @@ def vocab(  # noqa: PLR0915 - one step after another
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
     # N-grams that are named (by their order, or in a list) are made as named.
     is_default = order is None and orders is None and listed is None
-    with_boundaries = _choose_boundaries(boundaries, no_boundaries, default=is_default)
-    tokenizer = replace(tokenizer_options.tokenizer, boundaries=with_boundaries)
+    plain_tokenizer = tokenizer_options.tokenizer
+    with_boundaries = _choose_boundaries(
+        boundaries, no_boundaries, default=is_default and not plain_tokenizer.is_rows
+    )
+    tokenizer = replace(plain_tokenizer, boundaries=with_boundaries)
     columns: dict[str, Any] = {
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
@@ -269,8 +272,9 @@ def vocab(  # noqa: PLR0915 - one step after another
     choice: dict[str, Any]  # which n-grams: order and size, or a list
     make_vocabulary: Callable[..., Vocabulary]
     if listed is None:
-        chosen_orders = _parse_orders(order, orders)
-        choice = {"order": chosen_orders, "size": _parse_sizes(size, chosen_orders)}
+        chosen_orders = [1] if is_default and tokenizer.is_rows else _parse_orders(order, orders)
+        sizes = 0 if size is None and tokenizer.is_rows else _parse_sizes(size, chosen_orders)
+        choice = {"order": chosen_orders, "size": sizes}
         make_vocabulary = partial(
             Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=request.memory
         )

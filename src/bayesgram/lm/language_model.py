@@ -126,7 +126,7 @@ class LanguageModel:
             "pruned_to": prune,
         }
         tokenizer = Tokenizer.from_name(card.vocabulary["tokenizer"])
-        trie = estimate(release.ngrams, expected_counts(release), max_ngrams=prune)
+        trie = estimate(release.ngrams, expected_counts(release), tokenizer, max_ngrams=prune)
         return cls(trie, tokenizer, about)
 
     @classmethod
@@ -147,7 +147,7 @@ class LanguageModel:
             prune: How many n-grams, of all orders together, may stay.
         """
         expected = np.asarray(counts, np.float64)
-        trie = estimate(ngrams.cast(pa.large_string()), expected, max_ngrams=prune)
+        trie = estimate(ngrams.cast(pa.large_string()), expected, tokenizer, max_ngrams=prune)
         return cls(trie, tokenizer)
 
     def quantise(self, bits: int = DEFAULT_BITS) -> "LanguageModel":
