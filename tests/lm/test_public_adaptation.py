@@ -43,10 +43,8 @@ def public_of(texts, **choice):
 
 def release_of(vocabulary, counts):
     """What people wrote, as if it were released."""
-    theta = (
-        counts
-        / np.bincount(ngram_orders(vocabulary.ngrams), counts)[ngram_orders(vocabulary.ngrams)]
-    )
+    orders = ngram_orders(vocabulary.ngrams, vocabulary.tokenizer)
+    theta = counts / np.bincount(orders, counts)[orders]
     return replace(shaken(vocabulary, 1.0), probabilities=theta)
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.public.discovered_ngrams import Discovery, contains_any
+from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.public.vocabulary import Vocabulary, extend_vocabulary
 from bayesgram.releases.provenance import DiscoveryClaim
 from bayesgram.text.tokenizer import Tokenizer
@@ -45,7 +46,7 @@ def discovery_of(public, found):
 @given(st.lists(NGRAM), st.lists(NGRAM))
 def test_containing_is_decided_token_by_token(ngrams, others):
     expected = [any(contains(ngram, other) for other in others) for ngram in ngrams]
-    assert contains_any(strings(ngrams), strings(others)).tolist() == expected
+    assert contains_any(strings(ngrams), strings(others), Tokenizer()).tolist() == expected
 
 
 @given(st.sets(NGRAM), st.sets(NGRAM, min_size=1), st.data())

@@ -346,6 +346,8 @@ class LanguageModel:
     ) -> list[Prediction]:
         """Return the k likeliest next words after the last, unfinished sentence of a text.
 
+        A model of rows completes the row that the text begins.
+
         Args:
             context: A text, or the words of a sentence so far.
             k: How many words.
@@ -357,6 +359,8 @@ class LanguageModel:
             block: Words that are not suggested, and phrases that no suggestion completes.
         """
         if isinstance(context, str):
+            if self.tokenizer.is_rows:
+                typed = context + typed
             sentences = self.tokenizer.split_finished(context)
         else:
             sentences = [list(context)]
