@@ -55,7 +55,7 @@ class Change:
             setattr(self.module, self.name, before)
 
 
-def weight_change(**values: Any) -> Change:  # noqa: ANN401 - fields of WeightCurve
+def weight_change(**values: Any) -> Change:
     """Another curve of weights."""
     return Change(candidate_weights, "NGRAM_WEIGHTS", replace(NGRAM_WEIGHTS, **values))
 

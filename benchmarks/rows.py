@@ -16,7 +16,7 @@ of N people (`made_up_queries`), with typing errors, and a secret of their own f
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def read_table(path: str, *, first_line: bool, sample: int | None) -> pa.Table:
     table = pq.read_table(path)
     text = table["text"].combine_chunks()
     if first_line:
-        text = pc.list_element(pc.split_pattern(pc.binary_join_element_wise(text, "", "\n"), "\n"), 0)
+        text = pc.replace_substring_regex(text, r"(?s)\n.*$", "")
     text = text[:sample] if sample else text
     if "user" in table.column_names:
         return pa.table({"user": table["user"].combine_chunks()[: len(text)], "text": text})
@@ -104,6 +104,11 @@ def curves() -> dict[str, WeightCurve]:
     for value in (1.0, 2.0, 4.0, 6.0):
         changed[f"unseen {value}"] = replace(ROW_WEIGHTS, unseen={1: value})
     return changed
+
+
+def peer(name: str, people: People, bounds: CountMinSketch) -> Callable[[int], np.ndarray]:
+    """Return a peer: from a seed to what it finds."""
+    return lambda seed: PEERS[name](people.lists, bounds, np.random.default_rng(seed))
 
 
 def describe(
@@ -161,12 +166,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not options.curves:
                 bounds = CountMinSketch(epsilon, DELTA, MOST)
                 for title in ("weighted Gaussian", "DP-SIPS"):
-                    finders[title] = lambda seed, title=title: PEERS[title](
-                        people.lists, bounds, np.random.default_rng(seed)
-                    )
+                    finders[title] = peer(title, people, bounds)
             for title, find in finders.items():
                 runs = [find(seed) for seed in range(1, options.runs + 1)]
-                print(f"{title:20} {epsilon:4g} {describe(people, runs, users, secret)}", flush=True)
+                print(
+                    f"{title:20} {epsilon:4g} {describe(people, runs, users, secret)}", flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.public.discovered_ngrams import Discovery, contains_any
-from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.public.vocabulary import Vocabulary, extend_vocabulary
 from bayesgram.releases.provenance import DiscoveryClaim
 from bayesgram.text.tokenizer import Tokenizer
