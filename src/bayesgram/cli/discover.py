@@ -2,6 +2,7 @@
 
 import csv
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -257,9 +258,9 @@ def _print_discovery(
     """
     from bayesgram.releases.card_sections import order_name
 
+    name = partial(order_name, is_rows=discovery.vocabulary.tokenizer.is_rows)
     by_order = [
-        f"{int((discovery.orders == order).sum()):,} {order_name(order)}"
-        for order in settings.orders
+        f"{int((discovery.orders == order).sum()):,} {name(order)}" for order in settings.orders
     ]
     summary = "no n-gram that the vocabulary lacks"
     if len(discovery):
