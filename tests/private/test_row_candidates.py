@@ -147,6 +147,31 @@ def test_public_and_private_rows_are_normalised_alike():
     assert counts.counts.tolist() == [1, 1]
 
 
+@examples(60)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), row_texts), min_size=1, max_size=12),
+    st.sets(st.sampled_from(["the weather in berlin", "zog", "s", "a b", "unk"]), min_size=1),
+)
+def test_listed_and_unlisted_rows_of_a_user_are_all_rows_of_that_user(said, listed):
+    """By a plain search: a row with spaces is one row, and one without text is none."""
+    ngrams = sorted(listed)
+    vocabulary = Vocabulary(strings(*ngrams), np.ones(len(ngrams), np.int64), 1, ROWS)
+    expected = {}
+    for user, text in said:
+        for [row] in ROWS.sentences(text):
+            column = ngrams.index(row) if row in listed else len(ngrams)
+            expected[user, column] = expected.get((user, column), 0) + 1
+    counts = count(make_table(said), vocabulary)
+    users = np.repeat(np.arange(len(counts.users)), np.diff(counts.starts)).tolist()
+    found = {
+        (counts.users[user].as_py().decode(), column): number
+        for user, column, number in zip(
+            users, counts.ngrams.tolist(), counts.counts.tolist(), strict=True
+        )
+    }
+    assert found == expected
+
+
 def popular(secret=SECRET):
     return [
         *rows_of_people(300, "Zog in Berlin?", "how to cook zog"),
