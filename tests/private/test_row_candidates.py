@@ -234,3 +234,12 @@ def test_a_vocabulary_without_rows_names_the_next_step(tmp_path):
         Tokenizer("rows", boundaries=True)
     with pytest.raises(UsageError, match=r"^size=0: a vocabulary has 1 to 100,000,000 n-grams"):
         Vocabulary.from_public(PUBLIC_TEXT, order=1, size=0)
+
+
+def test_long_public_rows_are_known_by_their_words():
+    """A row is one token, but private text that was given as public text is noticed all the same."""
+    text = pa.array([b"One two three four five six seven eight", b"one two three"])
+    for size in (0, 5):
+        table = pa.table({"text": text.cast(pa.string())})
+        sample = Vocabulary.from_public(table, tokenizer=ROWS, size=size).public_rows
+        assert len(sample) == 1

@@ -91,7 +91,7 @@ from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
 DEFAULT_ORDERS = (1, 2, 3)  # words, pairs and triples: what a keyboard model needs
 DEFAULT_SIZE = 50_000  # n-grams of each order, as many as the paper's vocabulary
 # Public counts of discovered rows, where no row is public: MAX_ROW_COUNT for the likeliest, and for
-# others by q to this power. As for the weights of candidates, see benchmarks/rows.py.
+# others by q to this power, which is that of the weights of candidates. Neither was measured.
 MAX_ROW_COUNT = 1000
 ROW_PRIOR_EXPONENT = 0.1
 DEFAULT_MEMORY_BYTES = 1 << 30  # for n-grams that are being counted; beyond it they go to disk
