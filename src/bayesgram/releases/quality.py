@@ -224,7 +224,7 @@ def deviations_sentence(details: Mapping[str, Any]) -> str | None:
         more = zip(others, orders[1:], strict=True)
         parts = "; ".join(
             [
-                f"{parts} ({ngrams})",
+                f"{parts} ({order_name(orders[0])})",
                 *(f"{join_words(shares)} ({order_name(order)})" for shares, order in more),
             ]
         )
