@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from partition_selection import PEERS, CountMinSketch, Lists
 
@@ -48,7 +47,7 @@ from bayesgram.private.candidates import (
 from bayesgram.private.streaming import read_user_text
 from bayesgram.public.candidate_weights import (
     PublicTextModel,
-    log_weights,
+    WeightCurve,
     window_log_probabilities,
 )
 from bayesgram.public.public_model import PublicModel
@@ -82,12 +81,15 @@ class People:
     occurrences: Integers
     rows: Sequence[Ids]  # the tokens of the candidates of each order
     tokens: pa.LargeBinaryArray
+    curve: WeightCurve  # how weights follow from log q
 
     def weights(self) -> Floats:
         """Log weights of candidates by public text."""
         found = np.empty(self.logs.size)
         for order in np.unique(self.orders).tolist():
-            found[self.orders == order] = log_weights(self.logs[self.orders == order], order)
+            found[self.orders == order] = self.curve.log_weights(
+                self.logs[self.orders == order], order
+            )
         return found
 
     def heaviest(self, weights: Floats, most: int) -> Listed:
@@ -175,6 +177,7 @@ def read_people(
         np.concatenate([total(some, len(own)) for some, own in zip(counts, found, strict=True)]),
         found,
         tokens.strings(),
+        public.weights,
     )
 
 
@@ -199,7 +202,7 @@ def total(counts: Sequence[tuple[Ids, Integers]], size: int) -> Integers:
 
 def words_of(vocabulary: Vocabulary) -> Vocabulary:
     """All words in its n-grams, of all orders."""
-    words = pc.unique(pc.split_pattern(vocabulary.ngrams, " ").flatten())
+    words = vocabulary.tokens
     return Vocabulary(words, np.ones(len(words), np.int64), 1, vocabulary.tokenizer)
 
 

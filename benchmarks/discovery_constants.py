@@ -13,7 +13,7 @@ standard error, and each text by itself.
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,7 +28,7 @@ from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import DEFAULT_ROUNDS
 from bayesgram.privacy.budget import Budget
 from bayesgram.public import candidate_weights
-from bayesgram.public.candidate_weights import UNSEEN_LOG_PENALTY, PublicTextModel
+from bayesgram.public.candidate_weights import NGRAM_WEIGHTS, PublicTextModel
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -55,20 +55,18 @@ class Change:
             setattr(self.module, self.name, before)
 
 
+def weight_change(**values: Any) -> Change:
+    """Another curve of weights."""
+    return Change(candidate_weights, "NGRAM_WEIGHTS", replace(NGRAM_WEIGHTS, **values))
+
+
 CHANGES = [
-    *(Change(candidate_weights, "LIKELY_LOG_PROBABILITY", value) for value in (-10.0, -8.0)),
-    *(Change(candidate_weights, "WEIGHT_EXPONENT", value) for value in (0.35, 0.55)),
+    *(weight_change(likely=value) for value in (-10.0, -8.0)),
+    *(weight_change(exponent=value) for value in (0.35, 0.55)),
     *(
-        Change(candidate_weights, "UNSEEN_LOG_PENALTY", {**UNSEEN_LOG_PENALTY, 1: value})
-        for value in (2.0, 4.0)
-    ),
-    *(
-        Change(candidate_weights, "UNSEEN_LOG_PENALTY", {**UNSEEN_LOG_PENALTY, 2: value})
-        for value in (3.0, 5.0)
-    ),
-    *(
-        Change(candidate_weights, "UNSEEN_LOG_PENALTY", {**UNSEEN_LOG_PENALTY, 3: value})
-        for value in (6.0, 8.0)
+        weight_change(unseen={**NGRAM_WEIGHTS.unseen, order: NGRAM_WEIGHTS.unseen[order] + step})
+        for order in (1, 2, 3)
+        for step in (-1.0, 1.0)
     ),
     *(Change(discovery_weights, "LAG", value) for value in (0.1, 0.5)),
     *(Change(discovery_weights, "WIDTH", value) for value in (0.75, 1.1)),

@@ -81,6 +81,7 @@ TRANSCRIPTS = [
     "docs/howto/choose-epsilon-and-delta.md",
     "docs/howto/choose-public-text.md",
     "docs/howto/discover.md",
+    "docs/howto/publish-queries.md",
     "docs/howto/what-changed.md",
     "docs/howto/publish-by-country.md",
     "docs/howto/publish-every-week.md",

@@ -15,6 +15,7 @@ class TokenizerKind(StrEnum):
     MESSAGES = "messages"  # words, emoji and emoticons
     WHITESPACE = "whitespace"
     CHARACTERS = "characters"
+    ROWS = "rows"  # a query, a prompt or a short answer is one token, with its spaces
     FILE = "file"  # a Hugging Face tokenizer.json, known by the hash of its content
 
 

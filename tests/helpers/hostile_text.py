@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from helpers.reference_tokenizer import BREAKS, ENDS, JOINERS, SPACES, is_assigned
 
-TOKENIZERS = ("words", "messages", "whitespace", "characters")
+TOKENIZERS = ("words", "messages", "whitespace", "characters", "rows")
 TOKENIZER_CASES = [(kind, lowercase) for kind in TOKENIZERS for lowercase in (True, False)]
 
 

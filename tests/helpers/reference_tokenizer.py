@@ -70,12 +70,44 @@ def sentences(text: str, kind: str, lowercase: bool) -> list[list[str]]:
         "messages": _messages,
         "whitespace": _whitespace,
         "characters": _characters,
+        "rows": _rows,
     }[kind]
     return [sentence for sentence in cut(text, lowercase) if sentence]
 
 
 def _within(code: int, ranges: list[tuple[int, int]]) -> bool:
     return any(first <= code <= last for first, last in ranges)
+
+
+EDGE_MARKS = set('",-/<>\\_`*|~´«»‹›·•†‡、،՝') | {
+    chr(code)
+    for first, last in ((0x2010, 0x2027), (0x3008, 0x3011))
+    for code in range(first, last + 1)
+}
+EDGE_MARKS |= set("\uff02\uff07\uff0c\uff0d\uff0f\uff64")
+
+
+def _rows(text: str, lowercase: bool) -> list[list[str]]:
+    normalised = unicodedata.normalize("NFC", text)
+    row = "".join(
+        " " if class_of(character) in ("SPACE", "BREAK") or is_control(character) else character
+        for character in normalised
+        if class_of(character) != "IGNORED" or is_control(character)
+    )
+    row = " ".join(part for part in row.split(" ") if part)
+
+    def is_edge(character: str) -> bool:
+        return character in EDGE_MARKS or class_of(character) in ("END", "JOINER")
+
+    while row and (row[0] == " " or is_edge(row[0]) or class_of(row[0]) == "MARK"):
+        row = row[1:]
+    while row and (row[-1] == " " or is_edge(row[-1])):
+        row = row[:-1]
+    return [["".join(fold(character, lowercase) for character in row)]] if row else []
+
+
+def is_control(character: str) -> bool:
+    return ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0
 
 
 def _words(text: str, lowercase: bool) -> list[list[str]]:  # noqa: C901 - the page's list, line by line

@@ -54,7 +54,9 @@ texts = st.one_of(
 
 
 def words_of(listed):
-    return model_words(SimpleNamespace(ngrams=pa.array(listed, pa.large_string())))
+    return model_words(
+        SimpleNamespace(ngrams=pa.array(listed, pa.large_string()), tokenizer=Tokenizer())
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)

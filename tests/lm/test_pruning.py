@@ -21,7 +21,7 @@ def trie_of(table):
     totals = np.array(
         [release.card.details["expected_counts"][str(order)] for order in release.orders]
     )
-    return estimate(release.ngrams, release.probabilities * totals)
+    return estimate(release.ngrams, release.probabilities * totals, release.tokenizer)
 
 
 def literal_worth(trie, node):

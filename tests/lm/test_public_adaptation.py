@@ -43,10 +43,8 @@ def public_of(texts, **choice):
 
 def release_of(vocabulary, counts):
     """What people wrote, as if it were released."""
-    theta = (
-        counts
-        / np.bincount(ngram_orders(vocabulary.ngrams), counts)[ngram_orders(vocabulary.ngrams)]
-    )
+    orders = ngram_orders(vocabulary.ngrams, vocabulary.tokenizer)
+    theta = counts / np.bincount(orders, counts)[orders]
     return replace(shaken(vocabulary, 1.0), probabilities=theta)
 
 
@@ -107,7 +105,9 @@ def test_every_word_after_every_context_is_moved_as_the_formula_says(texts, seed
     rows = [row for row in rows if trie.special[0] not in row[-1:] and trie.special[2] not in row]
     listed = {row: float(chance.normal()) for row in rows if chance.random() < 0.6}
     names = [" ".join(trie.words[number] for number in row) for row in listed]
-    found = apply_lifts(trie, pa.array(names, pa.large_string()), np.array(list(listed.values())))
+    found = apply_lifts(
+        trie, pa.array(names, pa.large_string()), np.array(list(listed.values())), Tokenizer()
+    )
     before, after = as_table(trie), as_table(found)
     assert before.keys() == after.keys()
     for context in contexts(trie):
@@ -131,7 +131,7 @@ def test_every_word_after_every_context_is_moved_as_the_formula_says(texts, seed
 def test_nothing_moves_where_the_release_says_what_public_text_says():
     model = public_of({"text": ["the red fish", "the blue fish", "the sea"]}).mixture
     names = pa.array(["the", "red fish", "not there"], pa.large_string())
-    found = apply_lifts(model.trie, names, np.zeros(3))
+    found = apply_lifts(model.trie, names, np.zeros(3), Tokenizer())
     assert found.log_probability == pytest.approx(model.trie.log_probability, abs=1e-6)
 
 
@@ -141,6 +141,7 @@ def test_lifts_beyond_all_measure_leave_a_model_that_adds_up():
         model.trie,
         pa.array(["the", "red", "red fish"], pa.large_string()),
         np.array([900.0, -900.0, 900.0]),
+        Tokenizer(),
     )
     table = as_table(found)
     for context in contexts(found):
@@ -231,7 +232,7 @@ def test_the_mixture_of_a_release_is_as_the_formula_says(public, seed):
     known = dict(zip(ngrams, (1 / (1 + relative_std**2)).tolist(), strict=True))
     lifts = np.log(release.probabilities / public._prior)
     tries = {
-        "adapted": apply_lifts(public.mixture.trie, release.ngrams, lifts),
+        "adapted": apply_lifts(public.mixture.trie, release.ngrams, lifts, release.tokenizer),
         "own": LanguageModel.from_release(release).trie,
         "mixture": model.trie,
     }

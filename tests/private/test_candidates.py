@@ -25,11 +25,8 @@ from bayesgram.private.candidates import (
 from bayesgram.private.clipping import UNITS
 from bayesgram.public import candidate_weights as public_weights
 from bayesgram.public.candidate_weights import (
-    LIKELY_LOG_PROBABILITY,
-    WEIGHT_EXPONENT,
+    NGRAM_WEIGHTS,
     SpellingModel,
-    log_weights,
-    min_log_weight,
     segment_sums,
     write_log_weights,
 )
@@ -294,7 +291,7 @@ def test_lists_are_those_of_plain_python(said):
     logs = PUBLIC.log_probabilities(ngrams)
     orders = [len(ngram.split()) for ngram in ngrams.to_pylist()]
     public_weight = {
-        ngram: float(log_weights(np.array([log]), order)[0])
+        ngram: float(NGRAM_WEIGHTS.log_weights(np.array([log]), order)[0])
         for ngram, log, order in zip(ngrams.to_pylist(), logs, orders, strict=True)
     }
     for ngram, weight in weights.items():
@@ -522,14 +519,14 @@ def test_compiled_weights_don_t_depend_on_their_place_either():
             np.zeros(some.shape[1], np.bool_),
             found,
             0,
-            LIKELY_LOG_PROBABILITY,
-            WEIGHT_EXPONENT,
-            min_log_weight(1),
+            NGRAM_WEIGHTS.likely,
+            NGRAM_WEIGHTS.exponent,
+            NGRAM_WEIGHTS.min_log_weight(1),
         )
         return found
 
     together = weights(steps)
-    assert together.tolist() == log_weights(steps[0], 1).tolist()
+    assert together.tolist() == NGRAM_WEIGHTS.log_weights(steps[0], 1).tolist()
     for first in range(17):
         assert weights(steps[:, first:]).tolist() == together[first:].tolist()
         assert weights(steps[:, : 400 - first]).tolist() == together[: 400 - first].tolist()

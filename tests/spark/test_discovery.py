@@ -21,6 +21,7 @@ from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import tasks
 from bayesgram.text.tokenizer import Tokenizer
+from helpers.row_data import PUBLIC as ROW_PUBLIC
 
 pyspark = pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
@@ -86,6 +87,25 @@ def test_candidates_and_sums_are_those_of_one_machine(frame, private, tokenizer)
             read_records(private, **COLUMNS), public, orders, bound, memory=1 << 24
         )
         same(there.sums(public, orders, bound), here)
+
+
+def test_rows_and_sums_are_those_of_one_machine(spark):
+    """Rows with spaces, weighed by a model of their words on every executor."""
+    rng = np.random.default_rng(9)
+    texts = [" ".join(rng.choice([*KNOWN, *NEW], 3)) for _ in range(60)]
+    rows = {
+        "who": [f"u{number}" for number in rng.integers(0, 50, 400)],
+        "body": [texts[at] for at in rng.integers(0, 60, 400)],
+    }
+    frame = spark.createDataFrame(pa.table(rows).to_pylist()).repartition(3)
+    there = engine.SparkPrivateText(
+        [text_from_columns(frame, Columns("body", "who"))], skip_bad_rows=False
+    )
+    here = sum_candidates(
+        read_records(pa.table(rows), **COLUMNS), ROW_PUBLIC, [1], EVERYTHING, memory=1 << 24
+    )
+    assert any(" " in row for row in here.ngrams.to_pylist())
+    same(there.sums(ROW_PUBLIC, [1], EVERYTHING), here)
 
 
 def test_candidates_below_the_floor_stay_where_they_are(spark, frame, vocabulary, monkeypatch):

@@ -131,7 +131,9 @@ def marked(text, order, case):
 
 @examples(80)
 @given(
-    texts=some_texts, case=st.sampled_from(TOKENIZER_CASES), limit=st.sampled_from([1, 30, 1 << 20])
+    texts=some_texts,
+    case=st.sampled_from([case for case in TOKENIZER_CASES if case[0] != "rows"]),
+    limit=st.sampled_from([1, 30, 1 << 20]),
 )
 def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limit):
     expected = {

@@ -254,7 +254,7 @@ def test_a_file_that_is_not_there(tmp_path):
     )
     told = refused("vocab", "x.txt", "--tokenizer", "syllables", "-o", tmp_path / "v.parquet")
     assert told.startswith(
-        "tokenizer='syllables': choose one of words, messages, whitespace, characters; or file:PATH"
+        "tokenizer='syllables': choose one of words, messages, whitespace, characters, rows; or file:PATH"
     )
 
 

@@ -173,11 +173,13 @@ def test_every_pair_of_an_alphabet_is_cut_as_the_page_says(alphabet, kind, lower
 @examples(150)
 @given(hostile_text, st.sampled_from(TOKENIZER_CASES))
 def test_tokens_hold_no_space_and_no_break(text, case):
+    """But a row has single spaces between its words."""
     for sentence in Tokenizer(*case).sentences(text):
         assert sentence
         for token in sentence:
-            assert token
-            assert not {class_of(character) for character in token} & {"SPACE", "BREAK"}
+            for word in token.split(" ") if case[0] == "rows" else [token]:
+                assert word
+                assert not {class_of(character) for character in word} & {"SPACE", "BREAK"}
 
 
 @examples(150)
@@ -309,17 +311,17 @@ def test_different_tokenizers_have_different_names_and_usual_ones_the_name_of_th
     assert (
         len({Tokenizer(*case).name for case in TOKENIZER_CASES})
         == len({Tokenizer(*case) for case in TOKENIZER_CASES})
-        == 8
+        == 10
     )
     assert [Tokenizer(kind).name for kind in TOKENIZERS] == list(TOKENIZERS)
-    assert [Tokenizer(kind).lowercase for kind in TOKENIZERS] == [True, True, False, True]
+    assert [Tokenizer(kind).lowercase for kind in TOKENIZERS] == [True, True, False, True, True]
     assert Tokenizer() == Tokenizer(TokenizerKind.WORDS, True)
 
 
 def test_an_unknown_kind_is_refused_with_the_choice():
     with pytest.raises(
         UsageError,
-        match=r"^tokenizer='bytes': choose one of words, messages, whitespace, characters; or file:PATH, a tokenizer\.json\.$",
+        match=r"^tokenizer='bytes': choose one of words, messages, whitespace, characters, rows; or file:PATH, a tokenizer\.json\.$",
     ):
         Tokenizer("bytes")
 

@@ -359,7 +359,7 @@ def _divergences(
     if vocabulary is None:
         return kl_by_order(counts, list(releases.items()), None)
     counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
-    orders = ngram_orders(vocabulary.ngrams)
+    orders = ngram_orders(vocabulary.ngrams, vocabulary.tokenizer)
     return kl_by_order(counts, list(releases.items()), vocabulary.prior, orders)
 
 

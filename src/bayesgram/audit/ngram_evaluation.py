@@ -126,6 +126,7 @@ class ReleaseEvaluation:
             release is worse; None if public text is not known or has no error.
         estimate: What the card says; None if it does not.
         top: The n-grams that people write most; empty without the text.
+        is_rows: Whether an n-gram is a whole row.
     """
 
     release: str
@@ -134,6 +135,7 @@ class ReleaseEvaluation:
     error_removed: float | None
     estimate: OrderQuality | None
     top: tuple[TopNgrams, ...] = ()
+    is_rows: bool = False
 
     @property
     def coverage_estimate(self) -> Coverage | None:
@@ -190,6 +192,7 @@ def evaluate_release(
                 error_removed=_error_removed(listed, release.probabilities[rows], prior),
                 estimate=estimates.get(order),
                 top=_evaluate_top(all_counts, listed, release.probabilities[rows], prior),
+                is_rows=release.tokenizer.is_rows,
             )
         )
     return evaluations

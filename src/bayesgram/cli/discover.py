@@ -2,6 +2,7 @@
 
 import csv
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
     from bayesgram.public.discovered_ngrams import Discovery, Review
+    from bayesgram.public.vocabulary import Vocabulary
 
 MAX_ROWS = 20  # n-grams in the table, and of those that look like secrets
 BAR_LENGTH = 24  # characters of the longest bar
@@ -155,7 +157,9 @@ def discover(  # noqa: PLR0915 - one step after another
     )
     settings.calibrate(budget)
     open_ledger = None if ledger is None else Ledger.open(ledger)
-    public = PublicTextModel.from_vocabulary(vocabulary, _load_public_model(model))
+    public = PublicTextModel.from_vocabulary(
+        vocabulary, _load_public_model(model or _model_of_rows(vocabulary, vocab))
+    )
     checked_unit = None if unit is None else check_unit(unit)
     mechanism = make_mechanism(
         settings, budget, public.vocabulary, seed=seed, ledger=open_ledger, unit=checked_unit
@@ -219,6 +223,14 @@ def _make_budget(epsilon: float | None, delta: float | None) -> "Budget":
     return Budget(epsilon, DEFAULT_DELTA if delta is None else delta)
 
 
+def _model_of_rows(vocabulary: "Vocabulary", path: Path) -> Path | None:
+    """Return the public model beside a vocabulary of rows, which need one; None if it has none."""
+    from bayesgram.public.public_model import default_model_path, is_public_model
+
+    beside = default_model_path(path)
+    return beside if vocabulary.tokenizer.is_rows and is_public_model(beside) else None
+
+
 def _load_public_model(path: Path | None) -> "LanguageModel | None":
     if path is None:
         return None
@@ -246,9 +258,9 @@ def _print_discovery(
     """
     from bayesgram.releases.card_sections import order_name
 
+    name = partial(order_name, is_rows=discovery.vocabulary.tokenizer.is_rows)
     by_order = [
-        f"{int((discovery.orders == order).sum()):,} {order_name(order)}"
-        for order in settings.orders
+        f"{int((discovery.orders == order).sum()):,} {name(order)}" for order in settings.orders
     ]
     summary = "no n-gram that the vocabulary lacks"
     if len(discovery):

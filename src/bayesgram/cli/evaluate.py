@@ -297,7 +297,7 @@ def _describe_evaluation(evaluation: "ReleaseEvaluation") -> list[str]:
     from bayesgram.releases.card_sections import order_name
     from bayesgram.releases.quality import format_percent
 
-    ngrams = order_name(evaluation.order)
+    ngrams = order_name(evaluation.order, is_rows=evaluation.is_rows)
     sentences = []
     if evaluation.coverage is not None:
         covered = (
@@ -337,7 +337,8 @@ def _print_top(evaluations: "Sequence[ReleaseEvaluation]", order: int) -> None:
         for top in evaluation.top
     ]
     columns = ("release", "top", "listed", "found by release", "by public text")
-    title = f"The {order_name(order)} that people write most"
+    ngrams = order_name(order, is_rows=any(each.is_rows for each in evaluations))
+    title = f"The {ngrams} that people write most"
     console.print_table(title, columns, rows, right=columns[1:])
 
 

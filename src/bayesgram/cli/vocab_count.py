@@ -256,8 +256,11 @@ def vocab(  # noqa: PLR0915 - one step after another
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
     # N-grams that are named (by their order, or in a list) are made as named.
     is_default = order is None and orders is None and listed is None
-    with_boundaries = _choose_boundaries(boundaries, no_boundaries, default=is_default)
-    tokenizer = replace(tokenizer_options.tokenizer, boundaries=with_boundaries)
+    plain_tokenizer = tokenizer_options.tokenizer
+    with_boundaries = _choose_boundaries(
+        boundaries, no_boundaries, default=is_default and not plain_tokenizer.is_rows
+    )
+    tokenizer = replace(plain_tokenizer, boundaries=with_boundaries)
     columns: dict[str, Any] = {
         "text_column": text_column,
         "skip_bad_rows": skip_bad_rows,
@@ -269,8 +272,9 @@ def vocab(  # noqa: PLR0915 - one step after another
     choice: dict[str, Any]  # which n-grams: order and size, or a list
     make_vocabulary: Callable[..., Vocabulary]
     if listed is None:
-        chosen_orders = _parse_orders(order, orders)
-        choice = {"order": chosen_orders, "size": _parse_sizes(size, chosen_orders)}
+        chosen_orders = [1] if is_default and tokenizer.is_rows else _parse_orders(order, orders)
+        sizes = 0 if size is None and tokenizer.is_rows else _parse_sizes(size, chosen_orders)
+        choice = {"order": chosen_orders, "size": sizes}
         make_vocabulary = partial(
             Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=request.memory
         )
@@ -355,8 +359,17 @@ def _vocabulary_sentences(vocabulary: "Vocabulary", report: "Mapping[str, Any]")
     """Say what `vocab` wrote, to a person who sees this for the first time."""
     from bayesgram.releases.card_sections import order_name
 
-    by_order = [f"{len(part):,} {order_name(part.order)}" for _, part in vocabulary.by_order]
+    is_rows = vocabulary.tokenizer.is_rows
+    by_order = [
+        f"{len(part):,} {order_name(part.order, is_rows=is_rows)}"
+        for _, part in vocabulary.by_order
+    ]
     sentences = [f"Wrote {report['output']}: {console.join_words(by_order)} of public text."]
+    if not len(vocabulary):
+        sentences = [
+            f"Wrote {report['output']}: a vocabulary that lists no rows yet.",
+            "Find rows that many people write with `bayesgram discover`.",
+        ]
     if report.get("blocked_ngrams"):
         sentences.append(f"{report['blocked_ngrams']:,} n-grams were left out by the blocklist.")
     if "model" in report:
@@ -613,10 +626,11 @@ def count(
         report["segments"] = list(checked_segments.all_names)
     report["bad_rows_skipped"] = bad_rows.by_reason
     report["note"] = "private: keep this folder where the text is kept"
+    is_rows = vocabulary.tokenizer.is_rows
     users = console.format_private(summary.users)
     sentences = [
         f"Wrote {output}: the counts of {users} users. They are private: keep them with the text.",
-        f"The vocabulary covers {_format_coverage(summary.coverage)}.",
+        f"The vocabulary covers {_format_coverage(summary.coverage, is_rows=is_rows)}.",
     ]
     if checked_segments is not None:
         sentences.append(f"Counted by segment: {_format_segments(checked_segments)}.")
@@ -629,13 +643,13 @@ def count(
     low = {order: share for order, share in summary.coverage.items() if share < LOW_COVERAGE}
     if low and summary.nonzeros:
         console.print_note(
-            f"note: {vocab} covers {_format_coverage(low)}. To cover more, make a"
+            f"note: {vocab} covers {_format_coverage(low, is_rows=is_rows)}. To cover more, make a"
             " larger list (`bayesgram vocab --size`), use public text that is nearer to theirs, or"
             " add n-grams with `bayesgram discover`."
         )
 
 
-def _format_coverage(coverage: "Mapping[int, float]") -> str:
+def _format_coverage(coverage: "Mapping[int, float]", *, is_rows: bool = False) -> str:
     """Return shares of orders in words.
 
     >>> _format_coverage({1: 0.914, 2: 0.17})
@@ -647,7 +661,9 @@ def _format_coverage(coverage: "Mapping[int, float]") -> str:
 
     if not coverage:
         return "nothing: people wrote no n-gram of these orders"
-    shares = [f"{share:.0%} of {order_name(order)}" for order, share in coverage.items()]
+    shares = [
+        f"{share:.0%} of {order_name(order, is_rows=is_rows)}" for order, share in coverage.items()
+    ]
     return f"{console.join_words(shares)} that people wrote"
 
 

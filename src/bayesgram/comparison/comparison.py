@@ -682,7 +682,7 @@ def _comparable_blocks(
 ) -> list[_Block]:
     """Return the n-grams of every order, then words; note what is not compared."""
     ngrams = matched[0].ngrams
-    orders = ngram_orders(ngrams)
+    orders = ngram_orders(ngrams, matched[0].release.tokenizer)
     blocks = []
     for order in distinct_orders(orders):
         texts = ngrams.filter(pa.array(orders == order))
@@ -826,7 +826,7 @@ def _compare_with_public_text(release: Release, prior: Floats, name: str, fdr: f
     return Comparison(
         names=[PUBLIC_TEXT, name],
         ngrams=release.ngrams,
-        orders=ngram_orders(release.ngrams),
+        orders=release.orders,
         word_mask=np.zeros(size, bool),
         shares=np.array([prior, theta]),
         share_std=np.array([np.zeros(size), release.probability_std]),

@@ -56,6 +56,7 @@ from bayesgram.releases.measurements import (
     Measurements,
 )
 from bayesgram.releases.release import Release
+from bayesgram.text.ngrams import ngram_tokens
 
 # Where a comment says "chosen on chains", the value was chosen while looking at
 # `benchmarks/chain.py`: made-up people who drift, and Reddit posts in two halves (docs/results.md,
@@ -798,7 +799,7 @@ def _restore_word_counts(
     index = find_texts(part.tokens, words.texts)
     if not other_index.size:
         return words.counts[index], words.noise_std[index]
-    tokens = pc.split_pattern(ngrams.texts.take(pa.array(other_index)), " ").flatten()
+    tokens = ngram_tokens(ngrams.texts.take(pa.array(other_index)), part.tokenizer)
     token_index = find_texts(tokens, words.texts)
     ngram_of_token = np.repeat(other_index, len(tokens) // other_index.size)
     size = words.counts.size

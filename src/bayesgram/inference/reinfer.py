@@ -19,7 +19,6 @@ from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats
@@ -36,6 +35,7 @@ from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedReleas
 from bayesgram.releases.quality import QUALITY_DETAILS
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
+from bayesgram.text.ngrams import ngram_tokens
 from bayesgram.version import VERSION
 
 # Number of iterations that fit the lifts of words. Chosen by hand; not measured against other
@@ -258,7 +258,7 @@ def _predict_lifts(
         word_lifts += (public.per_word(weights * residual) - LIFT_RIDGE * word_lifts) / (
             diagonal * public.words.shape[1]
         )
-    tokens = pc.split_pattern(ngrams, " ").flatten()
+    tokens = ngram_tokens(ngrams, measured_part.tokenizer)
     # The index −1 of an unknown word takes the 0 at the end.
     token_lifts = np.append(word_lifts, 0.0)[find_texts(tokens, measured_part.tokens)]
     ngram_lifts: Floats = token_lifts.reshape(len(ngrams), -1).sum(axis=1)

@@ -44,6 +44,9 @@ def write_arpa(model: LanguageModel, path: str | Path, *, force: bool = False) -
         path: The file; a name that ends with .gz is compressed.
         force: Whether a file that is there already is replaced.
 
+    Raises:
+        UsageError: If it is a model of rows.
+
     >>> from tempfile import TemporaryDirectory
     >>> model = LanguageModel.from_counts(pa.array(["red fish", "fish swim"]), [4, 3])
     >>> with TemporaryDirectory() as folder:
@@ -51,6 +54,11 @@ def write_arpa(model: LanguageModel, path: str | Path, *, force: bool = False) -
     ...     (Path(folder) / "model.arpa").read_text().splitlines()[1:3]
     ['ngram 1=6', 'ngram 2=2']
     """
+    if model.tokenizer.is_rows:
+        raise UsageError(
+            "an ARPA file separates words by spaces, and rows have spaces; export them as tsv,"
+            " jsonl, parquet or model."
+        )
     trie = model.trie
     words = pa.array(trie.words.to_list(), pa.large_binary())
     with write_file_atomically(path, force=force) as aside, _open_file(aside, "wb") as file:

@@ -51,7 +51,8 @@ from bayesgram.lm.trie import (
     build_trie,
     find_special,
 )
-from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
+from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders, ngram_tokens
+from bayesgram.text.tokenizer import Tokenizer
 
 # κ of the leftover mass: by the held-out perplexity of the nine tables above.
 KAPPA = 2.0  # where a context's own count is known from margins alone
@@ -76,19 +77,26 @@ class ExpectedCounts:
 
 
 def estimate(
-    ngrams: pa.LargeStringArray, expected: Floats, *, max_ngrams: int | None = None
+    ngrams: pa.LargeStringArray,
+    expected: Floats,
+    tokenizer: Tokenizer,
+    *,
+    max_ngrams: int | None = None,
 ) -> Trie:
     """Estimate a model of n-grams with expected counts.
+
+    A row is the only token of its sentence: what follows <s>.
 
     Args:
         ngrams: The n-grams, tokens joined by one space.
         expected: Their expected counts, in one scale for all orders.
+        tokenizer: How their text was cut.
         max_ngrams: How many n-grams, of all orders together, may stay (see `pruning`).
 
     Raises:
         UsageError: If there are no n-grams of order 2 or more.
     """
-    words, measured = _encode_ngrams(ngrams, expected)
+    words, measured = _encode_ngrams(ngrams, expected, tokenizer)
     if max(measured, default=0) < 2:
         raise UsageError(
             "a language model needs n-grams of two words or more; make the vocabulary without ",
@@ -116,7 +124,7 @@ def estimate(
 
 
 def _encode_ngrams(
-    ngrams: pa.LargeStringArray, expected: Floats
+    ngrams: pa.LargeStringArray, expected: Floats, tokenizer: Tokenizer
 ) -> tuple[Words, dict[int, ExpectedCounts]]:
     """Return the words in byte order, and the n-grams of every order as their ids."""
     usable = (
@@ -128,13 +136,18 @@ def _encode_ngrams(
     )
     ngrams = ngrams.filter(pa.array(usable))
     expected = expected[usable]
-    tokens = pc.split_pattern(ngrams, " ").flatten().cast(pa.large_binary()).dictionary_encode()
+    tokens = ngram_tokens(ngrams, tokenizer).cast(pa.large_binary()).dictionary_encode()
     special = pa.array([START.encode(), END.encode(), UNKNOWN.encode()], pa.large_binary())
     distinct = pc.unique(pa.concat_arrays([tokens.dictionary, special]))
     ordered = distinct.take(pc.sort_indices(distinct))
     dictionary_ids = pc.index_in(tokens.dictionary, ordered).to_numpy()
     ids = dictionary_ids[tokens.indices.to_numpy()].astype(np.int32)
-    orders = ngram_orders(ngrams)
+    if tokenizer.is_rows:
+        start_id = pc.index(ordered, START.encode()).as_py()
+        rows = np.stack([np.full(ids.size, start_id, np.int32), ids], axis=1)
+        measured = {2: _merge_rows(rows, expected, np.add)} if ids.size else {}
+        return Words.from_array(ordered), measured
+    orders = ngram_orders(ngrams, tokenizer)
     starts = np.cumsum(orders) - orders
     levels = {}
     for order in distinct_orders(orders):

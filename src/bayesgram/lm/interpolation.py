@@ -59,7 +59,7 @@ from bayesgram.lm.search import SENTENCE_END
 from bayesgram.lm.trie import MAX_NODES, Trie, build_trie, find_special
 from bayesgram.releases.provenance import Provenance
 from bayesgram.releases.release import Release
-from bayesgram.text.ngrams import ngram_orders
+from bayesgram.text.ngrams import ngram_orders, ngram_tokens
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
@@ -535,7 +535,7 @@ def adapt_public_model(release: Release, public: LanguageModel, prior: Floats) -
     has_lift = (prior > 0) & (release.probabilities > 0)
     ratios = np.divide(release.probabilities, prior, where=has_lift, out=np.ones(prior.size))
     ngrams = release.ngrams.filter(pa.array(has_lift))
-    adapted = apply_lifts(public.trie, ngrams, np.log(ratios)[has_lift])
+    adapted = apply_lifts(public.trie, ngrams, np.log(ratios)[has_lift], release.tokenizer)
     words, members = _match_words([adapted, release_model.trie])
     mixture = ReleaseMixture.from_release(release, release_model.trie)
     return replace(release_model, trie=_build_mixture(words, members, mixture.combine))
@@ -556,11 +556,11 @@ class ReleaseMixture:
     @classmethod
     def from_release(cls, release: Release, trie: Trie) -> "ReleaseMixture":
         """Return the mixture of a release; `trie` is its own model."""
-        expected = _node_values(trie, release.ngrams, expected_counts(release))
+        expected = _node_values(trie, release.ngrams, expected_counts(release), release.tokenizer)
         if release.probability_std is None:  # nothing says how well counts are known
             return cls(expected, np.zeros(expected.size))
         relative_std = release.probability_std / release.probabilities
-        known = _node_values(trie, release.ngrams, 1 / (1 + relative_std**2))
+        known = _node_values(trie, release.ngrams, 1 / (1 + relative_std**2), release.tokenizer)
         return cls(expected, np.nan_to_num(known))
 
     def combine(
@@ -618,7 +618,12 @@ def _at_nodes(node_values: Floats, nodes: Integers) -> Floats:
 
 
 def apply_lifts(
-    trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats, *, strength: float = LIFT_STRENGTH
+    trie: Trie,
+    ngrams: pa.LargeStringArray,
+    lifts: Floats,
+    tokenizer: Tokenizer,
+    *,
+    strength: float = LIFT_STRENGTH,
 ) -> Trie:
     """Return the same n-grams with their probabilities moved by lifts.
 
@@ -626,19 +631,22 @@ def apply_lifts(
         trie: A model of public text.
         ngrams: The n-grams of a release.
         lifts: log θ/π of each.
+        tokenizer: How the text of the release was cut.
         strength: β.
     """
-    node_lifts = _node_values(trie, ngrams, lifts)
+    node_lifts = _node_values(trie, ngrams, lifts, tokenizer)
     node_lifts[0] = 0.0
     exponents = _compute_exponents(trie, node_lifts, strength)
     return refit(trie, _lifted_probabilities(trie, exponents))
 
 
-def _node_values(trie: Trie, ngrams: pa.LargeStringArray, values: Floats) -> Floats:
+def _node_values(
+    trie: Trie, ngrams: pa.LargeStringArray, values: Floats, tokenizer: Tokenizer
+) -> Floats:
     """Return the value of every node that is one of the n-grams; nan for the others."""
     node_values = np.full(trie.word.size, np.nan)
-    orders = ngram_orders(ngrams)
-    ids = _encode_ngrams(trie, ngrams)
+    orders = ngram_orders(ngrams, tokenizer)
+    ids = _encode_ngrams(trie, ngrams, tokenizer)
     starts = np.cumsum(orders) - orders
     for order in range(1, min(int(orders.max(initial=0)), trie.order) + 1):
         rows = np.flatnonzero(orders == order)
@@ -649,9 +657,9 @@ def _node_values(trie: Trie, ngrams: pa.LargeStringArray, values: Floats) -> Flo
     return node_values
 
 
-def _encode_ngrams(trie: Trie, ngrams: pa.LargeStringArray) -> Ids:
+def _encode_ngrams(trie: Trie, ngrams: pa.LargeStringArray, tokenizer: Tokenizer) -> Ids:
     """Return the tokens of all n-grams as word ids; −1 for one that the model lacks."""
-    tokens = pc.split_pattern(ngrams, " ").flatten().cast(pa.large_binary()).dictionary_encode()
+    tokens = ngram_tokens(ngrams, tokenizer).cast(pa.large_binary()).dictionary_encode()
     ids: Ids = trie.words.find(*buffers(tokens.dictionary))[tokens.indices.to_numpy()]
     return ids
 

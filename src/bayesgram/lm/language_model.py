@@ -126,7 +126,7 @@ class LanguageModel:
             "pruned_to": prune,
         }
         tokenizer = Tokenizer.from_name(card.vocabulary["tokenizer"])
-        trie = estimate(release.ngrams, expected_counts(release), max_ngrams=prune)
+        trie = estimate(release.ngrams, expected_counts(release), tokenizer, max_ngrams=prune)
         return cls(trie, tokenizer, about)
 
     @classmethod
@@ -147,7 +147,7 @@ class LanguageModel:
             prune: How many n-grams, of all orders together, may stay.
         """
         expected = np.asarray(counts, np.float64)
-        trie = estimate(ngrams.cast(pa.large_string()), expected, max_ngrams=prune)
+        trie = estimate(ngrams.cast(pa.large_string()), expected, tokenizer, max_ngrams=prune)
         return cls(trie, tokenizer)
 
     def quantise(self, bits: int = DEFAULT_BITS) -> "LanguageModel":
@@ -346,6 +346,8 @@ class LanguageModel:
     ) -> list[Prediction]:
         """Return the k likeliest next words after the last, unfinished sentence of a text.
 
+        A model of rows completes the row that the text begins.
+
         Args:
             context: A text, or the words of a sentence so far.
             k: How many words.
@@ -357,6 +359,8 @@ class LanguageModel:
             block: Words that are not suggested, and phrases that no suggestion completes.
         """
         if isinstance(context, str):
+            if self.tokenizer.is_rows:
+                typed = context + typed
             sentences = self.tokenizer.split_finished(context)
         else:
             sentences = [list(context)]

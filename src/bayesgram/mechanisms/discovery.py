@@ -478,7 +478,9 @@ def _hash_discovery(ngrams: pa.LargeStringArray, weights: Floats) -> str:
 
 def has_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools:
     """Return which n-grams have only words that are public, or were discovered as unigrams."""
-    unigrams = ngrams.filter(pa.array(ngram_orders(ngrams) == 1))
+    if vocabulary.tokenizer.is_rows:  # each was found by itself
+        return np.ones(len(ngrams), np.bool_)
+    unigrams = ngrams.filter(pa.array(ngram_orders(ngrams, vocabulary.tokenizer) == 1))
     known_words = pa.concat_arrays(
         [vocabulary.tokens, unigrams, pa.array([START, END], pa.large_string())]
     )

@@ -62,6 +62,7 @@ from bayesgram.public.vocabulary import Vocabulary, public_distribution
 from bayesgram.releases.card import DRIFT_DETAIL
 from bayesgram.releases.card_sections import BY_ORDER_DETAIL, TOTAL_NOISE_DETAIL
 from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
+from bayesgram.releases.quality import ROWS_DETAIL
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
 
@@ -253,6 +254,8 @@ def describe_outcome(
     model_details = {"model": describe_models(by_order), "expected_counts": totals}
     source_details = describe_sources(vocabulary.source_names, by_order)
     quality_details = describe_quality(by_order, priors)
+    if vocabulary.tokenizer.is_rows:
+        quality_details[ROWS_DETAIL] = True
     return Outcome(theta, {**model_details, **source_details, **quality_details, **details}, std)
 
 

@@ -62,6 +62,7 @@ from bayesgram.public.top_ngrams import join_tokens
 from bayesgram.text.ngram_tables import WindowNumbers, WindowTable
 from bayesgram.text.ngrams import BUCKETS, ngram_orders, spill
 from bayesgram.text.strings import StringTable
+from bayesgram.text.tokenizer import Tokenizer
 
 # None of these was measured.
 PIECES_PER_CORE = 3  # pieces of text for each core whose candidates wait to be taken
@@ -477,7 +478,7 @@ def sum_candidates(
     """
     nothing = (pa.array([], pa.large_string()), np.zeros(0, np.int64))
     sums = iterate_candidate_sums(records, public, orders, bound, memory=memory)
-    return sort_candidates([nothing, *sums])
+    return sort_candidates([nothing, *sums], public.vocabulary.tokenizer)
 
 
 def iterate_candidate_sums(
@@ -513,14 +514,16 @@ def iterate_candidate_sums(
             yield join_tokens(windows, tokens), units
 
 
-def sort_candidates(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidates:
+def sort_candidates(
+    parts: Sequence[tuple[pa.LargeStringArray, Integers]], tokenizer: Tokenizer
+) -> Candidates:
     """Return candidates of all parts: short ones first, then in byte order.
 
     Each candidate must be in one part only.
     """
     ngrams = pa.concat_arrays([ngrams for ngrams, _ in parts])
     sums = np.concatenate([units for _, units in parts])
-    table = pa.table({"order": ngram_orders(ngrams), "ngram": ngrams, "sum": sums})
+    table = pa.table({"order": ngram_orders(ngrams, tokenizer), "ngram": ngrams, "sum": sums})
     table = table.sort_by([("order", "ascending"), ("ngram", "ascending")])
     # A copy of the sums, as the sampler writes into them.
     return Candidates(table["ngram"].combine_chunks(), table["sum"].to_numpy().copy())

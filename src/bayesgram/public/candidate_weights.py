@@ -7,11 +7,15 @@ q(g) is the model's probability of the window's words one after the other. A wor
 lacks has the probability of <unk> times that of its spelling, by a model of the letters of public
 words: what looks like a word is likelier than a password. This module reads no private text; it is
 called with token ids, and with words to spell.
+
+A token that is a whole row has the probability of its words, one after the other between <s> and
+</s>, under a model of words: q of each row is a sum over that row alone.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +23,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools, Floats, Ids, Integers
 from bayesgram.choices import TokenizerKind
+from bayesgram.errors import Argument, UsageError
 from bayesgram.io import Records
 from bayesgram.io.atomic import spill_folder
 from bayesgram.kernels import kernel, signed
@@ -30,16 +35,46 @@ from bayesgram.lm.trie import UNKNOWN
 from bayesgram.public.public_model import count_ngrams
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngram_tables import WindowIndex, token_bits
-from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
+from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders, ngram_tokens
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
 
-# The weight of a candidate is min(1, (q/LIKELY)^EXPONENT) + e^(−UNSEEN of its order): likely ones
-# all weigh alike, and so do those that public text says nothing of. Chosen by
-# benchmarks/discovery_constants.py.
-LIKELY_LOG_PROBABILITY = -9.0  # log q, natural logarithm
-WEIGHT_EXPONENT = 0.45
-UNSEEN_LOG_PENALTY = {1: 3.0, 2: 4.0, 3: 7.0}  # nats, by order; longer ones have that of order 3
+
+@dataclass(frozen=True)
+class WeightCurve:
+    """How a candidate's weight follows from q: min(1, (q/likely)^exponent) + e^(−unseen).
+
+    Likely ones all weigh alike, and so do those that public text says nothing of. All public.
+
+    Attributes:
+        likely: log q, natural logarithm, from which on the weight is 1.
+        exponent: How fast the weight falls below.
+        unseen: Nats, by order; longer n-grams have the largest.
+    """
+
+    likely: float
+    exponent: float
+    unseen: Mapping[int, float]
+
+    def min_log_weight(self, order: int) -> float:
+        """Return the log weight of an n-gram that public text says nothing of."""
+        return -self.unseen.get(order, max(self.unseen.values()))
+
+    def log_weights(self, logs: Floats, order: int) -> Floats:
+        """Return the log weights of n-grams of one order, from their log q."""
+        least = self.min_log_weight(order)
+        return np.array(
+            [log_weight(float(log), self.likely, self.exponent, least) for log in logs], np.float64
+        )
+
+
+# Chosen by benchmarks/discovery_constants.py.
+NGRAM_WEIGHTS = WeightCurve(-9.0, 0.45, MappingProxyType({1: 3.0, 2: 4.0, 3: 7.0}))
+# A row is less likely than an n-gram of its words, and its log q spreads by tens of nats, so the
+# curve begins lower and is flatter. benchmarks/rows.py --curves, on first lines of commits and
+# made-up queries (3 runs each): equal weights find 1 to 6% less, and 12 other curves −9 to +12%
+# without a trend. Everyday sentences and Reddit posts repeat too little to tell.
+ROW_WEIGHTS = WeightCurve(-20.0, 0.1, MappingProxyType({1: 3.0}))
 
 SPELLING_ORDER = 4  # letters in the longest n-grams of the spelling model; not measured
 LOG_10 = float(np.log(10))
@@ -107,6 +142,8 @@ class PublicTextModel:
             vocabulary: The public vocabulary.
             model: A public language model; one of the vocabulary's counts if it is left out.
         """
+        if vocabulary.tokenizer.is_rows:
+            model = _require_word_model(vocabulary, model)
         if model is not None:
             return cls(vocabulary.with_provenance(model.provenance), model)
         counts = vocabulary.counts + 1.0
@@ -120,17 +157,27 @@ class PublicTextModel:
         tokens.add(*buffers(self._tokens))
         return tokens
 
+    @property
+    def weights(self) -> WeightCurve:
+        """How the weight of a candidate follows from its probability."""
+        return ROW_WEIGHTS if self.vocabulary.tokenizer.is_rows else NGRAM_WEIGHTS
+
     def candidate_weigher(self, tokens: StringTable, orders: Sequence[int]) -> "CandidateWeigher":
         """Return what weighs windows of these tokens; no token is added afterwards."""
         return CandidateWeigher(
-            orders, self._likelihood(tokens), [self._index(order, len(tokens)) for order in orders]
+            orders,
+            self._likelihood(tokens),
+            [self._index(order, len(tokens)) for order in orders],
+            self.weights,
         )
 
     def log_probabilities(self, ngrams: pa.LargeStringArray) -> Floats:
         """Return log q of any n-grams."""
+        if self.vocabulary.tokenizer.is_rows:
+            return self._row_log_probabilities(ngrams.cast(pa.large_binary()))
         tokens = self.new_token_table()
-        orders = ngram_orders(ngrams)
-        numbers = tokens.add(*buffers(_tokens_of(ngrams)))
+        orders = ngram_orders(ngrams, self.vocabulary.tokenizer)
+        numbers = tokens.add(*buffers(self._tokens_of(ngrams)))
         stream = np.insert(numbers, np.cumsum(orders), EMPTY)
         ends = np.cumsum(orders + 1) - 2
         steps = self._likelihood(tokens).conditional_log_probabilities(
@@ -165,7 +212,8 @@ class PublicTextModel:
     def _tokens(self) -> pa.LargeBinaryArray:
         """All tokens that have a number before any text is read."""
         tokens = StringTable()
-        tokens.add(*buffers(pa.array(self.model.trie.words.to_list(), pa.large_binary())))
+        if not self.vocabulary.tokenizer.is_rows:
+            tokens.add(*buffers(pa.array(self.model.trie.words.to_list(), pa.large_binary())))
         tokens.add(*buffers(self.vocabulary.tokens.cast(pa.large_binary())))
         return tokens.strings()
 
@@ -178,18 +226,50 @@ class PublicTextModel:
         """Return an index of the vocabulary's n-grams of an order."""
         key = order, token_bits(tokens)
         if key not in self._indices:
-            rows = pa.array(np.flatnonzero(ngram_orders(self.vocabulary.ngrams) == order))
+            orders = ngram_orders(self.vocabulary.ngrams, self.vocabulary.tokenizer)
+            rows = pa.array(np.flatnonzero(orders == order))
             ngrams = self.vocabulary.ngrams.take(rows)
             if order == 1 and self.vocabulary.tokenizer.boundaries:
                 # Every sentence has <s> and </s>, and <s> is in no list.
                 ngrams = pa.concat_arrays([ngrams, pa.array([START, END], ngrams.type)])
-            ids = self.new_token_table().find(*buffers(_tokens_of(ngrams))).reshape(-1, order)
+            ids = self.new_token_table().find(*buffers(self._tokens_of(ngrams))).reshape(-1, order)
             self._indices[key] = WindowIndex(
                 ids, np.arange(len(ids), dtype=np.int32), tokens=tokens
             )
         return self._indices[key]
 
-    def _likelihood(self, tokens: StringTable) -> "TokenLikelihood":
+    def _tokens_of(self, ngrams: pa.LargeStringArray) -> pa.LargeBinaryArray:
+        return ngram_tokens(ngrams, self.vocabulary.tokenizer).cast(pa.large_binary())
+
+    def _row_log_probabilities(self, rows: pa.LargeBinaryArray) -> Floats:
+        """Return log q of the words of each row; what has no word is an unknown word itself."""
+        trie = self.model.trie
+        unknown = trie.special.unknown
+        log_unknown = float(trie.score(np.array([unknown], np.int32))[0][0]) * LOG_10
+        log_probabilities = [np.zeros(0)]
+        for chunk in chunks(rows):
+            data, offsets, ends = self.model.tokenizer.tokenize(chunk)
+            numbers = self.model.encode_tokens(data, offsets)
+            scores = trie.score(numbers)[0] * LOG_10
+            lengths = np.diff(offsets)
+            is_spelt = (lengths > 0) & (numbers == unknown)
+            words = pa.LargeBinaryArray.from_buffers(
+                pa.large_binary(),
+                lengths.size,
+                [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data.copy())],
+            )
+            scores[is_spelt] += self.spelling.log_probabilities(words.filter(pa.array(is_spelt)))
+            sums = segment_sums(scores, ends)
+            is_wordless = np.diff(ends, prepend=0) == 0
+            sums[is_wordless] = log_unknown + self.spelling.log_probabilities(
+                chunk.filter(pa.array(is_wordless))
+            )
+            log_probabilities.append(sums)
+        return np.concatenate(log_probabilities)
+
+    def _likelihood(self, tokens: StringTable) -> "TokenLikelihood | RowLikelihood":
+        if self.vocabulary.tokenizer.is_rows:
+            return RowLikelihood(self._row_log_probabilities(tokens.strings()))
         trie = self.model.trie
         words = len(trie.words)
         spelling = np.concatenate(
@@ -199,8 +279,27 @@ class PublicTextModel:
         return TokenLikelihood(trie.for_scoring, words, unknown, start, end, spelling)
 
 
-def _tokens_of(ngrams: pa.LargeStringArray) -> pa.LargeBinaryArray:
-    return pc.split_pattern(ngrams, " ").flatten().cast(pa.large_binary())
+def _require_word_model(vocabulary: Vocabulary, model: LanguageModel | None) -> LanguageModel:
+    """Return the model by whose words rows are weighed.
+
+    Raises:
+        UsageError: If there is none, or it is a model of something else than words in this case.
+    """
+    if model is None:
+        raise UsageError(
+            "rows are weighed by a public model of their words; `bayesgram vocab --tokenizer rows`"
+            " keeps one beside the vocabulary. Give it as ",
+            Argument("model"),
+            ".",
+        )
+    name = replace(model.tokenizer, boundaries=False).name
+    if name != vocabulary.tokenizer.words.name:
+        raise UsageError(
+            Argument("model"),
+            f": is a model of {name!r}; rows of {vocabulary.tokenizer.name!r} are weighed by one of"
+            f" {vocabulary.tokenizer.words.name!r}. Make it with `bayesgram vocab`.",
+        )
+    return model
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +337,24 @@ class TokenLikelihood:
 
 
 @dataclass(frozen=True, eq=False)
+class RowLikelihood:
+    """How likely rows are, by public text; what stands before a row says nothing about it.
+
+    Attributes:
+        log_probabilities: log q of every token, which is a row.
+    """
+
+    log_probabilities: Floats
+
+    def conditional_log_probabilities(self, tokens: Ids, max_order: int) -> Floats:
+        """Return log q of each token, for the one order that rows have; see `TokenLikelihood`."""
+        steps = np.full((max_order, tokens.size), -np.inf)
+        is_row = tokens >= 0
+        steps[0, is_row] = self.log_probabilities[tokens[is_row]]
+        return steps
+
+
+@dataclass(frozen=True, eq=False)
 class CandidateWeigher:
     """Weighs the windows of a text that the vocabulary does not list.
 
@@ -245,11 +362,13 @@ class CandidateWeigher:
         orders: The orders of windows.
         likelihood: How likely tokens are.
         listed: The n-grams of the vocabulary, for each order.
+        weights: How weights follow from probabilities.
     """
 
     orders: Sequence[int]
-    likelihood: TokenLikelihood
+    likelihood: TokenLikelihood | RowLikelihood
     listed: Sequence[WindowIndex]
+    weights: WeightCurve
 
     def log_weights(self, tokens: Ids) -> Floats:
         """Return the log weights (orders × tokens) of windows by their last token; −∞: none."""
@@ -266,16 +385,11 @@ class CandidateWeigher:
                     index.marks(batch),
                     row[begin : first + BATCH_TOKENS],
                     first - begin,
-                    LIKELY_LOG_PROBABILITY,
-                    WEIGHT_EXPONENT,
-                    min_log_weight(order),
+                    self.weights.likely,
+                    self.weights.exponent,
+                    self.weights.min_log_weight(order),
                 )
         return log_weights
-
-
-def min_log_weight(order: int) -> float:
-    """Return the log weight of an n-gram that public text says nothing of."""
-    return -UNSEEN_LOG_PENALTY.get(order, max(UNSEEN_LOG_PENALTY.values()))
 
 
 @kernel
@@ -284,16 +398,6 @@ def log_weight(log: float, likely: float, exponent: float, least: float) -> floa
     by_likelihood = min(exponent * (log - likely), 0.0)
     larger = max(by_likelihood, least)
     return float(larger + np.log1p(np.exp(min(by_likelihood, least) - larger)))
-
-
-def log_weights(logs: Floats, order: int) -> Floats:
-    """Return the log weights of n-grams of one order, from their log q."""
-    return np.array(
-        [
-            log_weight(float(log), LIKELY_LOG_PROBABILITY, WEIGHT_EXPONENT, min_log_weight(order))
-            for log in logs
-        ]
-    )
 
 
 @kernel

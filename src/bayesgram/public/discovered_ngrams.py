@@ -34,7 +34,9 @@ from bayesgram.notebook import Tabular, html
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases import CARD_FILE, DISCOVERY_FILE, VOCABULARY_FILE
 from bayesgram.releases.card import REVIEWED_DETAIL, Card, check_card_values
-from bayesgram.text.ngrams import distinct_orders, ngram_orders
+from bayesgram.text.blocklist import words_of_rows
+from bayesgram.text.ngrams import distinct_orders, ngram_orders, ngram_tokens
+from bayesgram.text.tokenizer import Tokenizer
 
 CONTENTS = (CARD_FILE, DISCOVERY_FILE, VOCABULARY_FILE)
 KIND = "discovery"  # what error messages call it
@@ -86,7 +88,7 @@ class Discovery(Tabular):
     @property
     def orders(self) -> Integers:
         """The number of tokens of each n-gram."""
-        return ngram_orders(self.ngrams)
+        return ngram_orders(self.ngrams, self.vocabulary.tokenizer)
 
     @property
     def threshold(self) -> float:
@@ -104,13 +106,14 @@ class Discovery(Tabular):
             rows: For each n-gram, whether it may stay.
         """
         dropped = self.ngrams.filter(pa.array(~rows))
-        stays = ~contains_any(self.ngrams, dropped)
+        stays = ~contains_any(self.ngrams, dropped, self.vocabulary.tokenizer)
         origins = self.vocabulary.origins
         discovered_rows = (
             np.zeros(0, np.int64) if origins is None else np.flatnonzero(origins.discovered)
         )
         discovered_ngrams = self.vocabulary.ngrams.take(pa.array(discovered_rows))
-        dropped_rows = discovered_rows[contains_any(discovered_ngrams, dropped)]
+        is_dropped = contains_any(discovered_ngrams, dropped, self.vocabulary.tokenizer)
+        dropped_rows = discovered_rows[is_dropped]
         kept_rows = np.delete(np.arange(len(self.vocabulary)), dropped_rows)
         return replace(
             self,
@@ -219,19 +222,30 @@ def _read_columns(table: pa.Table) -> tuple[pa.LargeStringArray, Floats, Floats]
     return ngrams, weights, log_probabilities
 
 
-def contains_any(ngrams: pa.LargeStringArray, others: pa.LargeStringArray) -> Bools:
+def contains_any(
+    ngrams: pa.LargeStringArray, others: pa.LargeStringArray, tokenizer: Tokenizer
+) -> Bools:
     """Return which n-grams contain one of the others, compared token by token.
 
+    Rows are compared word by word: with the row "typos" goes "fix typos".
+
     >>> ngrams = pa.array(["art", "start", "modern art", "the art of"], pa.large_string())
-    >>> contains_any(ngrams, pa.array(["art"], pa.large_string())).tolist()
+    >>> contains_any(ngrams, pa.array(["art"], pa.large_string()), Tokenizer()).tolist()
     [True, False, True, True]
     """
-    orders = ngram_orders(ngrams)
+    if tokenizer.is_rows:
+        is_same = pc.is_in(ngrams, value_set=others).to_numpy(zero_copy_only=False)
+        words = words_of_rows(ngrams, tokenizer)
+        other_words = words_of_rows(others, tokenizer)
+        other_words = other_words.filter(pc.not_equal(other_words, ""))
+        matches: Bools = is_same | contains_any(words, other_words, tokenizer.words)
+        return matches
+    orders = ngram_orders(ngrams, tokenizer)
     matches = np.zeros(len(ngrams), np.bool_)
-    other_orders = distinct_orders(ngram_orders(others))
+    other_orders = distinct_orders(ngram_orders(others, tokenizer))
     for order in distinct_orders(orders):
         rows = np.flatnonzero(orders == order)
-        tokens = pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten()
+        tokens = ngram_tokens(ngrams.take(pa.array(rows)), tokenizer)
         columns = [
             tokens.take(pa.array(np.arange(position, len(tokens), order)))
             for position in range(order)

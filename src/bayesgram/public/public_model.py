@@ -7,8 +7,9 @@ every other word of a text is <unk>, which is counted like a word. Sentences hav
 whether n-grams of the vocabulary do or not.
 
 Counts and what is computed of them are spilled to disk beyond `memory`; the model of each source is
-in memory. Adapted by a release of the vocabulary (`PublicModel.adapt_to`), it is the model that
-teams ship. Private text is not read here.
+in memory. The model of a vocabulary of rows is one of the words of the same text: it says how
+likely a row is, and discovery weighs rows by it. Adapted by a release of the vocabulary
+(`PublicModel.adapt_to`), it is the model that teams ship. Private text is not read here.
 """
 
 import json
@@ -60,7 +61,7 @@ from bayesgram.public.vocabulary import (
     text_reader,
 )
 from bayesgram.releases.release import Release, check_vocabulary, is_made_with
-from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
+from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders, ngram_tokens
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import Tokenizer, buffers
 from bayesgram.version import VERSION
@@ -70,6 +71,8 @@ DEFAULT_ORDER = 3
 # N-grams that `bayesgram vocab` keeps of each source unless told otherwise: about 90 MB. The text
 # of 60,000 Wikipedia articles has 4 million, and a quarter of them costs 6% of perplexity.
 DEFAULT_SIZE = 10_000_000
+# Words of the model that rows are weighed by: the most frequent ones of public text. Not measured.
+ROW_MODEL_WORDS = 200_000
 SUFFIX = ".model"
 SOURCE_FOLDERS = tuple(f"source-{number}" for number in range(MAX_SOURCES))
 VOCABULARY_FILE = "vocab.parquet"
@@ -166,6 +169,14 @@ class PublicModel:
         Args: as of `from_public`.
         """
         check_model_order(order)
+        if vocabulary.tokenizer.is_rows:  # the model is one of the words of rows
+            vocabulary = Vocabulary.from_sources(
+                require_text(sources),
+                order=1,
+                size=ROW_MODEL_WORDS,
+                tokenizer=vocabulary.tokenizer.words,
+                memory=memory,
+            )
         records_by_name = {
             name or DEFAULT_SOURCE_NAME: records for name, records in require_text(sources).items()
         }
@@ -457,11 +468,11 @@ def model_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
 
     They are those of the vocabulary that an ARPA file can hold, <s>, </s> and <unk>.
     """
-    orders = ngram_orders(vocabulary.ngrams)
+    orders = ngram_orders(vocabulary.ngrams, vocabulary.tokenizer)
     ngrams = vocabulary.ngrams
     if orders[0] == 1:
         ngrams = ngrams.filter(pa.array(orders == 1))
-    words = pc.unique(pc.split_pattern(ngrams, " ").flatten())
+    words = pc.unique(ngram_tokens(ngrams, vocabulary.tokenizer))
     excluded = f"{FORBIDDEN}|^(<unk>|<UNK>|{START}|{END})$"
     is_excluded = pc.match_substring_regex(words, excluded)
     words = words.filter(pc.invert(is_excluded)).cast(pa.large_binary())

@@ -65,14 +65,15 @@ class ReleaseModel:
     def roughness(self) -> list[str]:
         """Why the model is rough and what to do about it, in sentences; empty for a good one."""
         reasons = []
-        if self.public is None:
+        is_of_rows = self.release.tokenizer.is_rows  # which no public text has
+        if self.public is None and not is_of_rows:
             reasons.append(
                 "It knows the n-grams of the release and no other public text. `bayesgram vocab`"
                 " keeps a public model beside the vocabulary; leave it near the release, or name"
                 " its folder."
             )
         orders = self.release.card.vocabulary.get("orders", [])
-        if len(orders) == 1:
+        if len(orders) == 1 and not is_of_rows:
             reasons.append(
                 f"The release has n-grams of one length only (order {orders[0]}). Make the"
                 " vocabulary with the default orders, so that it has words, pairs and triples."

@@ -118,7 +118,7 @@ def open_counted_ngrams(
             f" give each a name of its own, such as news={paths[0]}."
         )
     ngrams, counts, provenance = read(paths[0], tokenizer)
-    vocabulary_io.check_ngrams(paths[0], ngrams)
+    vocabulary_io.check_ngrams(paths[0], ngrams, tokenizer)
     ngrams, counts = _select_ngrams_of_text(ngrams, counts, boundaries=tokenizer.boundaries)
     return CountedNgrams(ngrams, counts, paths[0], provenance)
 

@@ -34,9 +34,9 @@ from bayesgram.text.ngram_tables import (
     pack_keys,
     token_bits,
 )
-from bayesgram.text.ngrams import START, NgramCounter, distinct_orders, ngram_orders
+from bayesgram.text.ngrams import START, NgramCounter, distinct_orders, ngram_orders, ngram_tokens
 from bayesgram.text.strings import StringTable
-from bayesgram.text.tokenizer import buffers
+from bayesgram.text.tokenizer import Tokenizer, buffers
 
 # Times `size`: how many n-grams are held before ties for the last place are broken by their tokens.
 # Not measured.
@@ -160,7 +160,11 @@ class ListedWindows:
 
     @classmethod
     def from_ngrams(
-        cls, ngrams: pa.LargeStringArray, counts: Integers, tokens: StringTable
+        cls,
+        ngrams: pa.LargeStringArray,
+        counts: Integers,
+        tokens: StringTable,
+        tokenizer: Tokenizer,
     ) -> "ListedWindows":
         """Return distinct n-grams as token ids.
 
@@ -168,14 +172,13 @@ class ListedWindows:
             ngrams: The n-grams.
             counts: Their counts.
             tokens: The table of token ids; it gets new tokens.
+            tokenizer: How the text of the n-grams was cut.
         """
-        orders = ngram_orders(ngrams)
+        orders = ngram_orders(ngrams, tokenizer)
         by_order = {}
         for order in distinct_orders(orders):
             rows = np.flatnonzero((orders == order) & (counts > 0))
-            words = (
-                pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
-            )
+            words = ngram_tokens(ngrams.take(pa.array(rows)), tokenizer).cast(pa.large_binary())
             by_order[order] = tokens.add(*buffers(words)).reshape(-1, order), counts[rows]
         return cls(by_order)
 

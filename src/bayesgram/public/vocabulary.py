@@ -76,13 +76,24 @@ from bayesgram.releases.provenance import (
     unique_ingredients,
 )
 from bayesgram.text.blocklist import Blocklist, refuse_if_all_blocked
-from bayesgram.text.ngrams import NgramCounter, NgramMatcher, Owned, check_order, ngram_orders
+from bayesgram.text.ngrams import (
+    NgramCounter,
+    NgramMatcher,
+    Owned,
+    check_order,
+    ngram_orders,
+    ngram_tokens,
+)
 from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.strings import StringTable
-from bayesgram.text.tokenizer import Tokenizer, buffers
+from bayesgram.text.tokenizer import Tokenizer, buffers, chunks
 
 DEFAULT_ORDERS = (1, 2, 3)  # words, pairs and triples: what a keyboard model needs
 DEFAULT_SIZE = 50_000  # n-grams of each order, as many as the paper's vocabulary
+# Public counts of discovered rows, where no row is public: MAX_ROW_COUNT for the likeliest, and for
+# others by q to this power, which is that of the weights of candidates. Neither was measured.
+MAX_ROW_COUNT = 1000
+ROW_PRIOR_EXPONENT = 0.1
 DEFAULT_MEMORY_BYTES = 1 << 30  # for n-grams that are being counted; beyond it they go to disk
 
 logger = logging.getLogger(__name__)
@@ -164,22 +175,26 @@ class Vocabulary(Tabular):
 
     def __post_init__(self) -> None:
         # Public counts add up to less than 2^53, so no sum of them is ever rounded or overflows.
-        if len(self.ngrams) != self.counts.size or not 1 <= len(self.ngrams) <= MAX_SIZE:
+        # Only rows may all come from a discovery; n-grams need public ones of their order.
+        least = 0 if self.tokenizer.is_rows else 1
+        if len(self.ngrams) != self.counts.size or not least <= len(self.ngrams) <= MAX_SIZE:
             raise UsageError(
                 f"{len(self.ngrams)} n-grams, {self.counts.size} counts: a vocabulary"
                 " has as many of both."
             )
-        if self.counts.min() < 0 or self.counts.sum(dtype=np.float64) >= MAX_TOTAL:
+        if self.counts.min(initial=0) < 0 or self.counts.sum(dtype=np.float64) >= MAX_TOTAL:
             raise UsageError(
                 "the public counts must be 0 or more and add up to less than 2^53; divide them all."
             )
-        if vocabulary_io.check_ngrams("vocabulary", self.ngrams) != self.order:
+        if vocabulary_io.check_ngrams("vocabulary", self.ngrams, self.tokenizer) != self.order:
             raise UsageError.for_argument(
                 "order", self.order, "the n-grams have another number of tokens."
             )
         if self.sources:
             check_source_names(self.source_names)
-            if not np.array_equal(self.counts, _mix_sources(self.ngrams, self.sources)):
+            if not np.array_equal(
+                self.counts, _mix_sources(self.ngrams, self.sources, self.tokenizer)
+            ):
                 raise UsageError(
                     "the counts are not the mixture of the sources; use"
                     " Vocabulary.from_source_counts."
@@ -211,7 +226,7 @@ class Vocabulary(Tabular):
         """
         return cls(
             ngrams,
-            _mix_sources(ngrams, sources),
+            _mix_sources(ngrams, sources, tokenizer),
             order,
             tokenizer,
             tuple(sources),
@@ -285,7 +300,9 @@ class Vocabulary(Tabular):
     def select(self, rows: slice | Integers) -> "Vocabulary":
         """Return a vocabulary of some of the n-grams, in the same order, with all their counts."""
         ngrams = self.ngrams[rows] if isinstance(rows, slice) else self.ngrams.take(pa.array(rows))
-        order = int(ngram_orders(ngrams[len(ngrams) - 1 :])[0]) if len(ngrams) else self.order
+        order = self.order
+        if len(ngrams):
+            order = int(ngram_orders(ngrams[len(ngrams) - 1 :], self.tokenizer)[0])
         origins = self.origins and self.origins.select(rows)
         if not self.sources:
             return Vocabulary(
@@ -336,7 +353,7 @@ class Vocabulary(Tabular):
     @cached_property
     def tokens(self) -> pa.LargeStringArray:
         """The distinct tokens of its n-grams."""
-        return pc.unique(pc.split_pattern(self.ngrams, " ").flatten())
+        return pc.unique(ngram_tokens(self.ngrams, self.tokenizer))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -390,7 +407,7 @@ class Vocabulary(Tabular):
     @cached_property
     def by_order(self) -> list[tuple[slice, "Vocabulary"]]:
         """For each order, the rows of its n-grams, and a vocabulary of these n-grams alone."""
-        orders = ngram_orders(self.ngrams)
+        orders = ngram_orders(self.ngrams, self.tokenizer)
         edges = [0, *(np.flatnonzero(np.diff(orders)) + 1).tolist(), len(self)]
         slices = [slice(first, last) for first, last in pairwise(edges)]
         return [(rows, self if len(slices) == 1 else self.select(rows)) for rows in slices]
@@ -406,7 +423,7 @@ class Vocabulary(Tabular):
 
         Only for a vocabulary of one order.
         """
-        tokens = pc.split_pattern(self.ngrams, " ").flatten().dictionary_encode()
+        tokens = ngram_tokens(self.ngrams, self.tokenizer).dictionary_encode()
         ids = tokens.indices.to_numpy(zero_copy_only=False).astype(np.int32)
         return ids.reshape(len(self), self.order), len(tokens.dictionary)
 
@@ -418,11 +435,21 @@ class Vocabulary(Tabular):
         ngrams = self.ngrams
         if self.tokenizer.kind is TokenizerKind.MESSAGES:  # emoticons have capitals: :D
             ngrams = pc.replace_substring_regex(ngrams, "[:;=]'?[-^]?[DPOSX]", "")
-        return int(pc.sum(pc.not_equal(pc.utf8_lower(ngrams), ngrams)).as_py())
+        return int(pc.sum(pc.not_equal(pc.utf8_lower(ngrams), ngrams)).as_py() or 0)
 
     @cached_property
     def matcher(self) -> NgramMatcher:
-        """Finds these n-grams in text."""
+        """Finds these n-grams in text.
+
+        Raises:
+            UsageError: If it is a vocabulary of rows that lists none.
+        """
+        if not len(self):
+            raise UsageError(
+                "the vocabulary lists no rows, so there is nothing to count; find rows that many"
+                " people write with `bayesgram discover`, and count with the vocab.parquet of what"
+                " it finds."
+            )
         return NgramMatcher(self.ngrams, self.tokenizer)
 
     @classmethod
@@ -432,7 +459,7 @@ class Vocabulary(Tabular):
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
         *,
         order: int | Sequence[int] | None = None,
-        size: int | Sequence[int] = DEFAULT_SIZE,
+        size: int | Sequence[int] | None = None,
         text_column: str = "text",
         tokenizer: Tokenizer | None = None,
         block: Blocklist = Blocklist(),  # noqa: B008 - frozen
@@ -450,7 +477,7 @@ class Vocabulary(Tabular):
                 pairs and triples (1, 2 and 3) with the boundaries of sentences, as a keyboard model
                 needs them.
             size: How many n-grams to choose of each order; or one number for each order, from the
-                shortest.
+                shortest. By default 50,000; of rows none: they are discovered.
             text_column: The column of the text, in tables that have columns.
             tokenizer: How text is cut into tokens, and whether n-grams have the boundaries of
                 sentences. By default into words in lower case.
@@ -467,7 +494,9 @@ class Vocabulary(Tabular):
         if tokenizer is None:
             tokenizer = Tokenizer(boundaries=order is None)
         if order is None:
-            order = DEFAULT_ORDERS
+            order = 1 if tokenizer.is_rows else DEFAULT_ORDERS
+        if size is None:
+            size = 0 if tokenizer.is_rows else DEFAULT_SIZE
         read = text_reader(
             text_column, skip_bad_rows=skip_bad_rows, delimiter=delimiter, encoding=encoding
         )
@@ -590,9 +619,11 @@ class Vocabulary(Tabular):
             tokenizer: How text is cut into tokens.
             memory: Bytes for n-grams that are being counted.
         """
-        sizes = sizes_by_order(order, size)
+        sizes = sizes_by_order(order, size, tokenizer)
         orders = list(sizes)
         rows = _new_row_sample(sources, tokenizer)
+        if not any(sizes.values()):
+            return cls._without_rows(sources, tokenizer, rows)
         with spill_folder() as scratch:
             tokens = StringTable()
             new_counter = partial(
@@ -623,6 +654,22 @@ class Vocabulary(Tabular):
         return vocabulary.with_provenance(combined_provenance(sources.values()))
 
     @classmethod
+    def _without_rows(
+        cls, sources: Mapping[str, OpenSource], tokenizer: Tokenizer, rows: RowSample | None
+    ) -> "Vocabulary":
+        """Make a vocabulary of rows that lists none; private text is still compared with public."""
+        for source in sources.values():
+            if isinstance(source, CountedNgrams):
+                continue
+            for batch in source:
+                for chunk in chunks(batch.text):
+                    if rows is not None:
+                        rows.add_rows(*tokenizer.tokenize(chunk))
+        empty = pa.array([], pa.large_string())
+        vocabulary = cls(empty, np.zeros(0, np.int64), 1, tokenizer, row_hashes=rows)
+        return vocabulary.with_provenance(combined_provenance(sources.values()))
+
+    @classmethod
     def from_counts(
         cls,
         ngrams: pa.LargeStringArray,
@@ -640,7 +687,7 @@ class Vocabulary(Tabular):
             tokenizer: How text is cut into tokens.
             row_hashes: Hashes of the public rows, where they are known.
         """
-        order = vocabulary_io.check_ngrams("vocabulary", ngrams)
+        order = vocabulary_io.check_ngrams("vocabulary", ngrams, tokenizer)
         if list(names) == [""]:
             return cls(ngrams, counts[0], order, tokenizer, row_hashes=row_hashes)
         for name, source_counts in zip(names, counts, strict=True):
@@ -717,7 +764,7 @@ class Vocabulary(Tabular):
         table = vocabulary_io.read_table(Path(path))
         vocabulary_io.check_columns(path, table.column_names)
         ngrams, tokenizer_used = vocabulary_io.read_ngrams(path, table, tokenizer)
-        order = vocabulary_io.check_ngrams(path, ngrams)
+        order = vocabulary_io.check_ngrams(path, ngrams, tokenizer_used)
         source_columns = vocabulary_io.source_columns(table.column_names)
         origins = read_origins(path, table)
         made_from = read_ingredients(path, table)
@@ -750,7 +797,9 @@ class Vocabulary(Tabular):
         )
 
 
-def _mix_sources(ngrams: pa.LargeStringArray, sources: Sequence[SourceCounts]) -> Integers:
+def _mix_sources(
+    ngrams: pa.LargeStringArray, sources: Sequence[SourceCounts], tokenizer: Tokenizer
+) -> Integers:
     """Return the mixture of sources, if their counts can be those of a vocabulary."""
     for source in sources:
         if source.counts.size != len(ngrams):
@@ -764,23 +813,32 @@ def _mix_sources(ngrams: pa.LargeStringArray, sources: Sequence[SourceCounts]) -
         raise UsageError(
             "the public counts must be 0 or more and add up to less than 2^53; divide them all."
         )
-    return mix_counts(counts_by_source, ngram_orders(ngrams))
+    return mix_counts(counts_by_source, ngram_orders(ngrams, tokenizer))
 
 
 # --- Choosing n-grams of public text ---
 
 
-def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dict[int, int]:
+def sizes_by_order(
+    order: int | Sequence[int], size: int | Sequence[int], tokenizer: Tokenizer
+) -> dict[int, int]:
     """Return how many n-grams to choose of each order, the shortest first.
 
     Args:
         order: One order or several.
         size: One size for all orders, or one for each.
+        tokenizer: How text is cut. Rows have order 1, and there may be none.
 
-    >>> sizes_by_order([2, 1], 10)
+    >>> sizes_by_order([2, 1], 10, Tokenizer())
     {1: 10, 2: 10}
     """
     orders = sorted(map(check_order, set(_int_list("order", order))))
+    if tokenizer.is_rows and orders != [1]:
+        raise UsageError.for_argument(
+            "order",
+            ",".join(map(str, orders)),
+            "a row is one token, so rows have order 1; leave it out.",
+        )
     sizes = _int_list("size", size)
     if isinstance(size, Integral):
         sizes *= len(orders)
@@ -791,9 +849,10 @@ def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dic
             f"{len(sizes)} sizes for {len(orders)} orders; give one, or one for each.",
         )
     for order_size in sizes:
-        if not 1 <= order_size <= MAX_SIZE:
+        least = 0 if tokenizer.is_rows else 1
+        if not least <= order_size <= MAX_SIZE:
             raise UsageError.for_argument(
-                "size", order_size, f"a vocabulary has 1 to {MAX_SIZE:,} n-grams."
+                "size", order_size, f"a vocabulary has {least} to {MAX_SIZE:,} n-grams."
             )
     return dict(zip(orders, sizes, strict=True))
 
@@ -873,9 +932,9 @@ def _read_windows(
     source: OpenSource, tokens: StringTable, new_counter: Callable[[], NgramCounter]
 ) -> SourceWindows:
     """Read all n-grams of a source."""
-    if isinstance(source, CountedNgrams):
-        return ListedWindows.from_ngrams(source.ngrams, source.counts, tokens)
     counter = new_counter()
+    if isinstance(source, CountedNgrams):
+        return ListedWindows.from_ngrams(source.ngrams, source.counts, tokens, counter.tokenizer)
     for batch in source:
         counter.add(batch.text)
     return TextWindows(counter)
@@ -907,7 +966,7 @@ def read_ngram_list(
     if Path(path).suffix.lower() in {".parquet", ".pq"}:
         table = vocabulary_io.read_table(Path(path))
         ngrams, tokenizer_used = vocabulary_io.read_ngrams(path, table, tokenizer)
-        vocabulary_io.check_ngrams(path, ngrams)
+        vocabulary_io.check_ngrams(path, ngrams, tokenizer_used)
         return ngrams, tokenizer_used
     try:
         records = read_records(Path(path), text_column="ngram", user_column=None, require_rows=True)
@@ -934,7 +993,7 @@ def check_ngram_list(
         raise UsageError(
             f"{name}: {len(ngrams)} n-grams; a vocabulary has 1 to {MAX_SIZE:,}, and no nulls."
         )
-    vocabulary_io.check_ngrams(name, ngrams)
+    vocabulary_io.check_ngrams(name, ngrams, tokenizer or Tokenizer())
     return ngrams, vocabulary_io.detect_boundaries(tokenizer or Tokenizer(), ngrams)
 
 
@@ -1019,7 +1078,7 @@ def extend_vocabulary(
         claim: What the discovery promised.
     """
     old_origins = vocabulary.origins
-    orders = ngram_orders(ngrams)
+    orders = ngram_orders(ngrams, vocabulary.tokenizer)
     all_ngrams = []
     all_counts = []
     discovered = []
@@ -1028,6 +1087,8 @@ def extend_vocabulary(
         all_ngrams += [part.ngrams, ngrams.take(pa.array(new))]
         new_counts = [
             _expected_counts(source_counts, log_probabilities[new])
+            if source_counts.any() or not vocabulary.tokenizer.is_rows
+            else _relative_counts(log_probabilities[new])
             for source_counts in part.counts_by_source
         ]
         all_counts += [part.counts_by_source, np.stack(new_counts)]
@@ -1069,3 +1130,16 @@ def _expected_counts(counts: Integers, log_probabilities: Floats) -> Integers:
         np.rint(counts.sum() * np.exp(log_probabilities)), rarest
     ).astype(np.int64)
     return expected
+
+
+def _relative_counts(log_probabilities: Floats) -> Integers:
+    """Return counts for rows where no public row says how rare a listed one is.
+
+    They follow the probabilities, tempered: what many people write is less uneven than what a
+    model of words makes of it.
+    """
+    if not log_probabilities.size:
+        return np.zeros(0, np.int64)
+    relative = ROW_PRIOR_EXPONENT * (log_probabilities - log_probabilities.max())
+    counts: Integers = np.rint(MAX_ROW_COUNT * np.exp(relative)).astype(np.int64)
+    return counts

@@ -125,7 +125,8 @@ def read_ngrams(
         pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     ) or not _is_text(column):
         raise UsageError(f"{path}: the column 'ngram' must hold text without nulls.")
-    if not 1 <= table.num_rows <= MAX_SIZE:
+    is_rows = (stated or tokenizer or Tokenizer()).is_rows
+    if not (0 if is_rows else 1) <= table.num_rows <= MAX_SIZE:
         raise UsageError(
             f"{path}: {table.num_rows} rows; a vocabulary has 1 to {MAX_SIZE:,} n-grams."
         )
@@ -135,7 +136,9 @@ def read_ngrams(
 
 def detect_boundaries(tokenizer: Tokenizer, ngrams: pa.LargeStringArray) -> Tokenizer:
     """Return the tokenizer; with boundaries, if n-grams that were made elsewhere have them."""
-    return replace(tokenizer, boundaries=True) if _has_boundaries(ngrams) else tokenizer
+    if tokenizer.is_rows or not _has_boundaries(ngrams):
+        return tokenizer
+    return replace(tokenizer, boundaries=True)
 
 
 def check_columns(path: str | Path, names: Sequence[str]) -> None:
@@ -191,13 +194,18 @@ def _has_boundaries(ngrams: pa.LargeStringArray) -> bool:
     )
 
 
-def check_ngrams(path: str | Path, ngrams: pa.LargeStringArray) -> int:
+def check_ngrams(path: str | Path, ngrams: pa.LargeStringArray, tokenizer: Tokenizer) -> int:
     """Return the highest order of n-grams.
+
+    Args:
+        path: The file, for messages.
+        ngrams: The n-grams.
+        tokenizer: How their text was cut.
 
     Raises:
         UsageError: If one is not tokens joined by single spaces, or orders are not ascending.
     """
-    orders = ngram_orders(ngrams)
+    orders = ngram_orders(ngrams, tokenizer)
     back = np.flatnonzero(np.diff(orders) < 0)
     if back.size:
         row = int(back[0]) + 1
@@ -208,4 +216,4 @@ def check_ngrams(path: str | Path, ngrams: pa.LargeStringArray) -> int:
     empty = pc.index(pc.match_substring_regex(ngrams, "^ |  | $|^$"), True).as_py()
     if empty >= 0:
         raise UsageError(f"{path}: row {empty + 1} is not tokens joined by single spaces.")
-    return check_order(int(orders[-1]))
+    return check_order(int(orders[-1])) if orders.size else 1

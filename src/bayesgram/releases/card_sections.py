@@ -370,12 +370,16 @@ def clip_norms_text(details: Mapping[str, Any]) -> str:
     )
 
 
-def order_name(order: int) -> str:
+def order_name(order: int, *, is_rows: bool = False) -> str:
     """Return what n-grams of an order are called.
 
     >>> [order_name(order) for order in (1, 2, 3, 4)]
     ['words', 'bigrams', 'trigrams', '4-grams']
+    >>> order_name(1, is_rows=True)
+    'rows'
     """
+    if is_rows:
+        return "rows"
     return {1: "words", 2: "bigrams", 3: "trigrams"}.get(order, f"{order}-grams")
 
 

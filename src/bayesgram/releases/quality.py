@@ -23,6 +23,7 @@ from bayesgram.releases.intervals import INTERVAL_STDS, KNOWN_FACTOR
 
 # Names of details, each by order as text.
 COVERAGE_DETAIL = "coverage"  # `share` and `std`, or None where it is unknown
+ROWS_DETAIL = "rows"  # whether an n-gram is a whole row
 QUALITY_DETAIL = "quality"  # `error_removed`, `known` and `known_mass`
 STD_PARTS_DETAIL = "std_parts"  # `noise`, `shrinkage` and `clipping`
 QUALITY_DETAILS = (COVERAGE_DETAIL, QUALITY_DETAIL, STD_PARTS_DETAIL)
@@ -107,6 +108,7 @@ class OrderQuality:
         error_removed: The estimated share of public text's error that the release removes.
         known: The expected number of n-grams within a factor of 2 of the truth.
         known_mass: The share of people's listed text that these make up.
+        is_rows: Whether an n-gram is a whole row.
     """
 
     order: int
@@ -115,6 +117,12 @@ class OrderQuality:
     error_removed: float | None = None
     known: float | None = None
     known_mass: float | None = None
+    is_rows: bool = False
+
+    @property
+    def name(self) -> str:
+        """What its n-grams are called."""
+        return order_name(self.order, is_rows=self.is_rows)
 
 
 def read_quality(details: Mapping[str, Any]) -> dict[int, OrderQuality]:
@@ -137,6 +145,7 @@ def read_quality(details: Mapping[str, Any]) -> dict[int, OrderQuality]:
             error_removed=values.get("error_removed"),
             known=values.get("known"),
             known_mass=values.get("known_mass"),
+            is_rows=bool(details.get(ROWS_DETAIL)),
         )
     return by_order
 
@@ -173,8 +182,8 @@ def summary_sentences(details: Mapping[str, Any]) -> list[str]:
 def coverage_advice(details: Mapping[str, Any]) -> str | None:
     """Say what to do where the vocabulary surely covers little; None where it does not."""
     orders = [
-        order_name(order)
-        for order, quality in read_quality(details).items()
+        quality.name
+        for quality in read_quality(details).values()
         if quality.coverage is not None and quality.coverage.is_low
     ]
     if not orders:
@@ -208,7 +217,8 @@ def deviations_sentence(details: Mapping[str, Any]) -> str | None:
     parts = (
         f"{noise} of the probability by noise, {shrinkage} by shrinkage and {clipping} by clipping"
     )
-    ngrams = order_name(orders[0])
+    is_rows = bool(details.get(ROWS_DETAIL))
+    ngrams = order_name(orders[0], is_rows=is_rows)
     if others:
         ngrams = "n-grams of each order"
         more = zip(others, orders[1:], strict=True)
@@ -240,7 +250,7 @@ def format_percent(share: float) -> str:
 
 
 def _summarise_order(quality: OrderQuality) -> str:
-    ngrams = order_name(quality.order)
+    ngrams = quality.name
     learnt = _describe_learnt(quality)
     if quality.is_coverage_unknown:
         unknown = _describe_unknown_coverage(ngrams)
@@ -275,16 +285,16 @@ def describe_coverage(qualities: Sequence[OrderQuality]) -> str:
     of people's trigrams the vocabulary covers.
     """
     shares = [
-        f"{quality.coverage.percent_text} of {order_name(quality.order)}"
+        f"{quality.coverage.percent_text} of {quality.name}"
         for quality in qualities
         if quality.coverage is not None and not quality.coverage.is_hidden
     ]
     hidden = [
-        order_name(quality.order)
+        quality.name
         for quality in qualities
         if quality.coverage is not None and quality.coverage.is_hidden
     ]
-    unknown = [order_name(quality.order) for quality in qualities if quality.is_coverage_unknown]
+    unknown = [quality.name for quality in qualities if quality.is_coverage_unknown]
     sentences = []
     if shares:
         shares[0] = shares[0].replace(" of ", " of people's ")
@@ -315,7 +325,7 @@ def _summarise_learnt(qualities: Sequence[OrderQuality]) -> list[str]:
     for quality in qualities:
         if quality.error_removed is None or quality.known is None:
             continue
-        ngrams = order_name(quality.order)
+        ngrams = quality.name
         if quality.error_removed < MIN_ERROR_REMOVED:
             nothing_learnt.append(ngrams)
             continue

@@ -114,9 +114,14 @@ class Release(Tabular):
     measurements: Measurements | None = None
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        """How text was cut; the content of a tokenizer.json is not here."""
+        return Tokenizer.from_name(self.card.vocabulary["tokenizer"])
+
+    @property
     def orders(self) -> Integers:
         """The number of tokens of each n-gram."""
-        return ngram_orders(self.ngrams)
+        return ngram_orders(self.ngrams, self.tokenizer)
 
     def __repr__(self) -> str:
         return f"Release({self.card.size_text}, {self.card.claim})"
@@ -169,7 +174,7 @@ class Release(Tabular):
 
     def _row(self, ngram: str) -> int | None:
         """Return the row of an n-gram, as it is given or tokenized; None if there is none."""
-        tokenizer = Tokenizer.from_name(self.card.vocabulary["tokenizer"])
+        tokenizer = self.tokenizer
         tokens = (
             []
             if tokenizer.kind is TokenizerKind.FILE  # the file is not here

@@ -88,7 +88,7 @@ class SparkPrivateText:
             sums.unpersist()
             broadcast.destroy()
         ngrams = table["ngram"].cast(pa.large_string()).combine_chunks()
-        return sort_candidates([(ngrams, table["sum"].to_numpy())])
+        return sort_candidates([(ngrams, table["sum"].to_numpy())], public.vocabulary.tokenizer)
 
     def lists(
         self,

@@ -258,7 +258,9 @@ def sum_user_candidates(batches: Batches, query: DiscoveryQuery) -> Batches:
         for ngrams, units in sums:
             for first in range(0, len(ngrams), ROWS_PER_BATCH):
                 part = ngrams[first : first + ROWS_PER_BATCH]
-                orders = pa.array(ngram_orders(part).astype(np.int32))
+                orders = pa.array(
+                    ngram_orders(part, query.public.vocabulary.tokenizer).astype(np.int32)
+                )
                 yield _batch(
                     order=orders,
                     ngram=part.cast(pa.string()),

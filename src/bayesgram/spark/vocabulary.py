@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Integers
+from bayesgram.errors import UsageError
 from bayesgram.io import BadRows, no_rows_error
 from bayesgram.public.public_rows import new_row_sample
 from bayesgram.public.sources import CountedNgrams, combined_provenance
@@ -60,7 +61,11 @@ def build_vocabulary(
         tokenizer: Cuts text into tokens.
         skip_bad_rows: Whether rows that can't be used are skipped, not an error.
     """
-    sizes = sizes_by_order(order, size)
+    sizes = sizes_by_order(order, size, tokenizer)
+    if not any(sizes.values()):
+        raise UsageError.for_argument(
+            "size", 0, "a vocabulary without rows is made on this machine; leave Spark out."
+        )
     orders = list(sizes)
     sample = new_row_sample(tokenizer)
     frames = [
@@ -161,7 +166,7 @@ def _count_ngrams(
         return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer, sample)
 
     if isinstance(source, CountedNgrams):
-        frame = _make_frame(source, orders)
+        frame = _make_frame(source, orders, tokenizer)
     else:
         frame = union_all(
             [map_batches(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source]
@@ -169,11 +174,11 @@ def _count_ngrams(
     return frame.selectExpr("order", "ngram", "count", f"{number} source")
 
 
-def _make_frame(source: CountedNgrams, orders: Sequence[int]) -> "DataFrame":
+def _make_frame(source: CountedNgrams, orders: Sequence[int], tokenizer: Tokenizer) -> "DataFrame":
     """Return counted n-grams of some orders as a DataFrame."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
-    lengths = ngram_orders(source.ngrams).astype(np.int32)
+    lengths = ngram_orders(source.ngrams, tokenizer).astype(np.int32)
     rows = np.flatnonzero(np.isin(lengths, orders) & (source.counts > 0))
     ngrams = source.ngrams.take(pa.array(rows)).cast(pa.string())
     table = pa.table({"order": lengths[rows], "ngram": ngrams, "count": source.counts[rows]})

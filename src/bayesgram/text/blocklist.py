@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokenizer import Tokenizer
 
 BUILT_IN_FILE = "blocked-words.txt"
@@ -88,15 +87,18 @@ class Blocklist:
         """Return which n-grams contain a blocked word or phrase.
 
         Args:
-            ngrams: N-grams, tokens joined by one space.
+            ngrams: N-grams, tokens joined by one space; or rows, which are cut into words.
             tokenizer: How their text was cut.
         """
         blocked = np.zeros(len(ngrams), np.bool_)
         phrases = self.tokens(tokenizer)
         if not phrases or not len(ngrams):
             return blocked
-        orders = ngram_orders(ngrams)
-        tokens = pc.split_pattern(pc.utf8_lower(ngrams), " ").flatten().cast(pa.large_string())
+        if tokenizer.is_rows:
+            ngrams = words_of_rows(ngrams, tokenizer)
+        lists = pc.split_pattern(pc.utf8_lower(ngrams), " ")
+        tokens = lists.flatten().cast(pa.large_string())
+        orders = pc.list_value_length(lists).to_numpy()
         rows = np.repeat(np.arange(len(ngrams)), orders)  # the n-gram of each token
         for length in {len(phrase) for phrase in phrases if len(phrase) <= orders.max()}:
             listed = pa.array(
@@ -145,8 +147,25 @@ def _lines(text: str) -> Iterable[str]:
 
 
 def _cut(phrase: str, tokenizer: Tokenizer) -> list[str]:
-    """Return the tokens of a phrase in lower case."""
-    return [token.lower() for sentence in tokenizer.sentences(phrase) for token in sentence]
+    """Return the tokens of a phrase in lower case; of a row, its words."""
+    sentences = tokenizer.words.sentences(phrase)
+    return [token.lower() for sentence in sentences for token in sentence]
+
+
+def words_of_rows(rows: pa.LargeStringArray, tokenizer: Tokenizer) -> pa.LargeStringArray:
+    """Return the words of each row, joined by one space: what a blocklist is compared with.
+
+    >>> rows = pa.array(["red-fish (blue)"], pa.large_string())
+    >>> words_of_rows(rows, Tokenizer("rows")).to_pylist()
+    ['red fish blue']
+    """
+    return pa.array(
+        [
+            " ".join(word for sentence in tokenizer.words.sentences(row) for word in sentence)
+            for row in rows.to_pylist()
+        ],
+        pa.large_string(),
+    )
 
 
 def refuse_if_all_blocked(blocked: Bools) -> None:

@@ -70,10 +70,26 @@ def check_order(order: int, *, name: str = "order") -> int:
     return order
 
 
-def ngram_orders(ngrams: pa.LargeStringArray) -> Integers:
-    """Return how many tokens each n-gram has."""
+def ngram_orders(ngrams: pa.LargeStringArray, tokenizer: Tokenizer) -> Integers:
+    """Return how many tokens each n-gram has: 1, where a token is a row and may have spaces."""
+    if tokenizer.is_rows:
+        return np.ones(len(ngrams), np.int64)
     spaces: Integers = pc.count_substring(ngrams, " ").to_numpy().astype(np.int64)
     return spaces + 1
+
+
+def ngram_tokens(ngrams: pa.LargeStringArray, tokenizer: Tokenizer) -> pa.LargeStringArray:
+    """Return the tokens of all n-grams, one after the other.
+
+    >>> ngrams = pa.array(["red fish", "fish"], pa.large_string())
+    >>> ngram_tokens(ngrams, Tokenizer()).to_pylist()
+    ['red', 'fish', 'fish']
+    >>> ngram_tokens(ngrams, Tokenizer("rows")).to_pylist()
+    ['red fish', 'fish']
+    """
+    if tokenizer.is_rows:
+        return ngrams
+    return pc.split_pattern(ngrams, " ").flatten()
 
 
 def distinct_orders(orders: Integers | Ids) -> list[int]:
@@ -337,7 +353,7 @@ class NgramMatcher:
         self.tokenizer = tokenizer
         self._tokens = StringTable()
         self._marks = add_marks(self._tokens) if tokenizer.boundaries else None
-        orders = ngram_orders(ngrams)
+        orders = ngram_orders(ngrams, tokenizer)
         self.orders = distinct_orders(orders)  # ascending
         self._indexes = [self._index(ngrams, orders, order) for order in self.orders]
         # A list may hold <s> alone. It is found, but is none of the n-grams of a text.
@@ -349,9 +365,7 @@ class NgramMatcher:
     def _index(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> WindowIndex:
         """Index the n-grams of one order."""
         rows = np.flatnonzero(orders == order)
-        tokens = (
-            pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
-        )
+        tokens = ngram_tokens(ngrams.take(pa.array(rows)), self.tokenizer).cast(pa.large_binary())
         ids = self._tokens.add(*buffers(tokens)).reshape(-1, check_order(order))
         return WindowIndex(ids, rows.astype(np.int32), tokens=len(self._tokens))
 

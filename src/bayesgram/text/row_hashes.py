@@ -59,6 +59,10 @@ def hash_long_rows(
         if last - first > least:  # the end of its last sentence is a token, too
             for token in range(first, last):
                 words += int(offsets[token + 1] > offsets[token])
+        elif last - first == 2:  # a token that is a whole row has the words between its spaces
+            words = 1
+            for at in range(offsets[first], offsets[first + 1]):
+                words += int(data[at] == 0x20)
         if words >= least:
             start = offsets[first]
             end = offsets[last]

@@ -72,6 +72,15 @@ REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)  # two are a flag
 SKIN_TONES = range(0x1F3FB, 0x1F400)
 ENCLOSING_KEYCAP = 0x20E3
 
+# Marks that `rows` drops at both ends of a row, beside white space, sentence ends and apostrophes.
+# Brackets and signs that carry a meaning (c++, #1, 100%, $5) are none of them.
+EDGE_MARKS = frozenset(map(ord, '",-/<>\\_`*|~´«»‹›·•†‡、،՝')) | {
+    *range(0x2010, 0x2028),  # dashes, quotation marks, dots
+    *range(0x3008, 0x3012),  # corner brackets, which quote
+    *(0xFF02, 0xFF07, 0xFF0C, 0xFF0D, 0xFF0F, 0xFF64),
+}
+CONTROLS = (range(0x20), range(0x7F, 0xA0))  # in `rows` they are white space
+
 SPACE_TOKEN = 0x2581  # ▁ stands for a run of spaces between two characters
 
 
@@ -125,6 +134,21 @@ def message_fold(*, lowercase: bool) -> Ids:
     fold = (character_table().lower if lowercase else character_table().keep).copy()
     fold[sorted(OTHER_APOSTROPHES)] = ord("'")
     return fold
+
+
+@cache
+def row_classes() -> Bytes:
+    """Return the classes for rows: SPACE, IGNORED, MARK, SEPARATOR (dropped at the ends), WORD."""
+    classes = character_table().classes & CLASS
+    kinds = np.full(classes.size, WORD, np.uint8)
+    kinds[(classes == SPACE) | (classes == BREAK)] = SPACE
+    for block in CONTROLS:
+        kinds[block.start : block.stop] = SPACE
+    kinds[(classes == JOINER) | (classes == END)] = SEPARATOR
+    kinds[sorted(EDGE_MARKS)] = SEPARATOR
+    kinds[classes == IGNORED] = IGNORED
+    kinds[classes == MARK] = MARK
+    return kinds
 
 
 # --- Words, white space and characters ---
@@ -351,6 +375,44 @@ def scan_characters(
             if not inside:
                 tokens = end_sentence(ends, tokens, first)
         tokens = end_sentence(ends, tokens, first)
+        row_ends[row] = tokens
+    return out[:size], bounds[: tokens + 1], row_ends
+
+
+@kernel
+def scan_rows(
+    data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
+) -> TokenArrays:
+    """Make each row one token: runs of white space are one space, and marks at its ends go."""
+    row_ends = np.empty(offsets.size - 1, np.int64)
+    ends = bounds[1:]
+    bounds[0] = 0
+    size = tokens = 0
+    for row in range(offsets.size - 1):
+        at = offsets[row]
+        stop = offsets[row + 1]
+        start = size  # where the row begins; size == start: nothing of it is written yet
+        end = size  # where it would end without marks
+        space = False  # a space is waiting
+        while at < stop:
+            code, at = decode(data, at)
+            kind = classes[code]
+            if kind == SPACE:
+                space = True
+                continue
+            if kind == IGNORED or (size == start and kind != WORD):
+                continue
+            if space and size > start:
+                out[size] = 0x20
+                size += 1
+            space = False
+            size = encode(fold[code], out, size)
+            if kind != SEPARATOR:
+                end = size
+        size = end
+        if size > start:
+            ends[tokens] = ends[tokens + 1] = size  # the row, and the end of its sentence
+            tokens += 2
         row_ends[row] = tokens
     return out[:size], bounds[: tokens + 1], row_ends
 

@@ -1,8 +1,11 @@
 r"""Cut text into tokens and sentences: the same way for public and private text (docs/text.md).
 
 `Tokenizer` takes strings, or Arrow arrays of valid UTF-8, and gives tokens in sentences, or flat
-arrays for the pipeline. It counts nothing and keeps no text. Words, messages, white space and
-characters are cut by the kernels of `scanners`.
+arrays for the pipeline. It counts nothing and keeps no text. Words, messages, white space,
+characters and rows are cut by the kernels of `scanners`.
+
+A token of `rows` is a whole row, and has spaces. So n-grams are never cut at their spaces without
+asking the tokenizer: `ngrams.ngram_orders` and `ngrams.ngram_tokens` do.
 
 `WordPieces` cuts by somebody else's rules: a Hugging Face tokenizer.json, through the library
 `tokenizers` (an extra). A sentence is a line there. A piece may hold anything, and n-grams are
@@ -34,9 +37,11 @@ from bayesgram.text.scanners import (
     character_table,
     message_classes,
     message_fold,
+    row_classes,
     rows_to_normalise,
     scan_characters,
     scan_messages,
+    scan_rows,
     scan_whitespace,
     scan_words,
 )
@@ -49,8 +54,9 @@ SCANNERS = {
     TokenizerKind.MESSAGES: scan_messages,
     TokenizerKind.WHITESPACE: scan_whitespace,
     TokenizerKind.CHARACTERS: scan_characters,
+    TokenizerKind.ROWS: scan_rows,
 }
-LOWERCASE_KINDS = {TokenizerKind.WORDS, TokenizerKind.MESSAGES, TokenizerKind.CHARACTERS}
+LOWERCASE_KINDS = set(SCANNERS) - {TokenizerKind.WHITESPACE}
 
 _BOUNDARIES_SUFFIX = ", boundaries"  # of a tokenizer's name
 _FILE_NAME = re.compile(rf"file sha256:([0-9a-f]{{64}})({_BOUNDARIES_SUFFIX})?")
@@ -72,6 +78,8 @@ class Tokenizer:
     [['ACG', 'TTA'], ['GGC']]
     >>> Tokenizer("characters").sentences("Hi you")
     [['h', 'i', '▁', 'y', 'o', 'u']]
+    >>> Tokenizer("rows").sentences(" Weather in\tBerlin?")
+    [['weather in berlin']]
     """
 
     kind: TokenizerKind = TokenizerKind.WORDS
@@ -99,6 +107,12 @@ class Tokenizer:
                 Argument("lowercase"),
                 " out.",
             )
+        if self.kind is TokenizerKind.ROWS and self.boundaries:
+            raise UsageError.for_argument(
+                "boundaries",
+                "true",
+                "a row is one token and has no boundaries; leave it out.",
+            )
         if self.lowercase is None:
             object.__setattr__(self, "lowercase", self.kind in LOWERCASE_KINDS)
 
@@ -124,6 +138,22 @@ class Tokenizer:
             )
         has_boundaries = name.endswith(_BOUNDARIES_SUFFIX)
         return cls(TokenizerKind(kind), lowercase_by_case[case], has_boundaries)
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether a token is a whole row, and may have spaces."""
+        return self.kind is TokenizerKind.ROWS
+
+    @property
+    def words(self) -> "Tokenizer":
+        """The tokenizer of the words of a row, in its case; for all others, the tokenizer itself.
+
+        >>> Tokenizer("rows").words.name, Tokenizer("messages").words.name
+        ('words', 'messages')
+        """
+        if not self.is_rows:
+            return self
+        return Tokenizer(TokenizerKind.WORDS, lowercase=self.lowercase)
 
     @property
     def name(self) -> str:
@@ -269,6 +299,8 @@ def _character_arrays(kind: TokenizerKind, *, lowercase: bool) -> tuple[Bytes, I
     table = character_table()
     if kind is TokenizerKind.MESSAGES:
         return message_classes(), message_fold(lowercase=lowercase)
+    if kind is TokenizerKind.ROWS:
+        return row_classes(), table.lower if lowercase else table.keep
     if lowercase:
         return table.classes, table.lower
     if kind is TokenizerKind.WHITESPACE:

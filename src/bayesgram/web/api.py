@@ -55,7 +55,7 @@ MAX_POINTS = 20  # values of ε in the picture of a plan
 CACHED_COMPARISONS = 16  # kept in memory
 
 # Tokenizers that write every apostrophe as '.
-ONE_APOSTROPHE = (TokenizerKind.WORDS, TokenizerKind.MESSAGES)
+ONE_APOSTROPHE = (TokenizerKind.WORDS, TokenizerKind.MESSAGES, TokenizerKind.ROWS)
 # Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones
 # ignore this.
 TELEMETRY: Any = dict.fromkeys(
