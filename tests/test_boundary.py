@@ -16,6 +16,7 @@ LEAVES = {
     "notebook",
     "cores",
     "errors",
+    "system",
     "kernels",
     "version",
     "text",
@@ -30,13 +31,14 @@ MAY_IMPORT = {
     "choices": set(),
     "cores": set(),
     "errors": set(),
+    "system": set(),
     "version": set(),
     "kernels": set(),
     "charts": set(),
     "notebook": {"errors"},
     "pages": {"charts"},
     "manual": {"errors", "version"},
-    "io": {"arrays", "cores", "errors", "kernels", "version"},  # errors name pages
+    "io": {"arrays", "cores", "errors", "kernels", "system", "version"},  # errors name pages
     "text": {"arrays", "choices", "cores", "errors", "kernels", "io"},  # spilled arrays
     "privacy": {
         "arguments",
@@ -45,6 +47,7 @@ MAY_IMPORT = {
         "errors",
         "io",  # a ledger appears whole or not at all
         "notebook",  # and can be looked at
+        "system",
         "version",
     },
     "releases": LEAVES | {"privacy"},  # budgets and labels

@@ -302,7 +302,7 @@ class Drawing:
         if kind == "png":
             path.write_bytes(self.to_png())
         else:
-            path.write_text(self.to_svg(), encoding="utf-8")
+            path.write_text(self.to_svg(), encoding="utf-8", newline="\n")
 
 
 def _to_tree(element: ET.Element) -> list[Any]:

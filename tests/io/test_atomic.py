@@ -6,6 +6,7 @@ import os
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram import system
 from bayesgram.io import atomic
 from bayesgram.io.atomic import check_writable, write_file_atomically, write_folder_atomically
 
@@ -85,7 +86,7 @@ def unsupported(*_):
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_new_file_takes_its_place_on_every_system(tmp_path, monkeypatch, links):
-    monkeypatch.setattr(atomic.sys, "platform", "another")
+    monkeypatch.setattr(system.sys, "platform", "another")
     if not links:
         monkeypatch.setattr(atomic.Path, "hardlink_to", unsupported)
     with write_file_atomically(tmp_path / "file") as file:

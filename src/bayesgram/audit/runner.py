@@ -243,7 +243,7 @@ def save_audit(audit: Audit, path: Path, *, force: bool = False) -> None:
         document = json.dumps(
             {"format": FORMAT, **audit.to_json()}, indent=2, ensure_ascii=False, allow_nan=False
         )
-        (folder / AUDIT_FILE).write_text(document + "\n", encoding="utf-8")
+        (folder / AUDIT_FILE).write_text(document + "\n", encoding="utf-8", newline="\n")
         if audit.findings_to_draw:
             save_chart(draw_trade_off(audit), folder / "trade-off")
 

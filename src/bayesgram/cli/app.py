@@ -16,6 +16,7 @@ from bayesgram.cli import console
 from bayesgram.cli.budget_notice import BudgetNotice
 from bayesgram.cli.options import TYPER_SETTINGS, as_command, unwrap_help
 from bayesgram.errors import BayesgramError
+from bayesgram.system import STOP_SIGNALS
 from bayesgram.version import DOCS_ADDRESS, VERSION
 
 # Before NumPy is loaded: our matrices are small, so BLAS threads would only compete for the cores.
@@ -58,6 +59,8 @@ COMMAND_GROUPS = {
 COMMANDS = {name: path for group in COMMAND_GROUPS.values() for name, path in group.items()}
 
 MEMORY_COMMANDS = ("vocab", "count", "discover")  # those with --memory
+
+BROKEN_PIPE_CODE = 128 + 13  # as a shell reports SIGPIPE, which Windows lacks
 
 # --- Commands ---
 
@@ -123,7 +126,7 @@ def main() -> NoReturn:
         if isinstance(stream, TextIOWrapper):
             # An ASCII terminal shows \u03b5 for ε, and nothing fails.
             stream.reconfigure(errors="backslashreplace")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         signal.signal(number, _exit_on_signal)
     console.print_log_messages()
     try:
@@ -133,7 +136,7 @@ def main() -> NoReturn:
     except MemoryError:  # Arrow's ArrowMemoryError is one
         _fail(_out_of_memory_message(), 1)
     except BrokenPipeError:
-        os._exit(128 + signal.SIGPIPE)  # whoever reads the output has closed it
+        os._exit(BROKEN_PIPE_CODE)  # whoever reads the output has closed it
     except OSError as error:
         _fail(_system_message(error), 1)
     except Exception as error:

@@ -946,4 +946,4 @@ def save_comparison(comparison: Comparison, path: Path, *, force: bool = False) 
             text = json.dumps(
                 comparison_json(comparison), indent=2, ensure_ascii=False, allow_nan=False
             )
-            aside.write_text(text + "\n", encoding="utf-8")
+            aside.write_text(text + "\n", encoding="utf-8", newline="\n")

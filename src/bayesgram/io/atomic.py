@@ -14,15 +14,11 @@ on this machine, that nobody has locked are removed; what an unfinished output w
 is put back first. Folders below the given ones are not searched.
 """
 
-import ctypes
 import errno
-import fcntl
 import logging
 import os
 import shutil
 import socket
-import stat
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +26,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePath
 
+from bayesgram import system
 from bayesgram.errors import Argument, BayesgramError, UsageError
 
 OUTPUT = Argument("path")  # the parameter that names most outputs
@@ -49,11 +46,6 @@ REPLACED = "replaced"  # what the output is about to replace
 # other processes take for an abandoned one.
 ATTEMPTS = 20
 
-# Flags of Linux's renameat2, and its value for "relative to the working directory".
-RENAME_NOREPLACE = 1
-RENAME_EXCHANGE = 2
-AT_FDCWD = -100
-
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Errors that are not the fault of whoever chose the path.
 SYSTEM_FAILURES = {*DISK_FULL, errno.EIO, errno.EMFILE, errno.ENFILE}
@@ -62,6 +54,7 @@ _log = logging.getLogger(__name__)
 
 written_paths: list[Path] = []  # the outputs that this process has put in place, in order
 _own_folders: dict[Path, "TemporaryFolder"] = {}  # the hidden folders of this process, by path
+_locks: dict[Path, int] = {}  # descriptors of the locks that this process holds, by folder
 _made_parents: list[Path] = []  # parents of outputs that are being written and did not exist
 
 
@@ -313,7 +306,7 @@ def _replace_folder(folder: Path, target: Path, replaced: Path) -> None:
 
     If the second step fails, `TemporaryFolder.discard` takes the first one back.
     """
-    if _try_renameat2(folder, target, RENAME_EXCHANGE):
+    if system.try_exchange(folder, target):
         return
     target.rename(replaced)
     folder.rename(target)
@@ -321,7 +314,7 @@ def _replace_folder(folder: Path, target: Path, replaced: Path) -> None:
 
 def _place_new_file(file: Path, target: Path) -> None:
     """Rename a file, but never over something that appeared meanwhile."""
-    if _try_renameat2(file, target, RENAME_NOREPLACE):
+    if system.try_rename_new(file, target):
         return
     try:
         target.hardlink_to(file)  # the file has two names until the hidden folder is removed
@@ -333,31 +326,9 @@ def _place_new_file(file: Path, target: Path) -> None:
         file.rename(target)
 
 
-def _try_renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Rename with flags that only Linux has, and return whether that was possible.
-
-    Raises:
-        FileExistsError: If the target exists and the flags forbid to replace it.
-    """
-    if sys.platform != "linux":
-        return False
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if renameat2 is None:
-        return False
-    if renameat2(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), flags) == 0:
-        return True
-    if ctypes.get_errno() == errno.EEXIST:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    return False
-
-
 def _flush(path: Path) -> None:
     """Fsync a file or a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    system.flush(path)
 
 
 def _record_written(target: Path) -> None:
@@ -428,6 +399,7 @@ def _hidden_folder(parent: Path, prefix: str, target: Path | None) -> Iterator[P
     folder, lock = _make_locked_folder(parent, f"{prefix}{host}-{os.getpid()}-")
     hidden = TemporaryFolder(folder, target, host)
     _own_folders[folder] = hidden
+    _locks[folder] = lock
     try:
         yield folder
     finally:
@@ -435,7 +407,7 @@ def _hidden_folder(parent: Path, prefix: str, target: Path | None) -> Iterator[P
             hidden.discard()
         finally:
             del _own_folders[folder]
-            os.close(lock)
+            _release_lock(folder)
 
 
 def _make_locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
@@ -523,7 +495,7 @@ def find_temporary_folders(folder: Path) -> list[TemporaryFolder]:
     except OSError:
         return []
     candidates = map(TemporaryFolder.from_path, paths)
-    return [hidden for hidden in candidates if hidden and _is_folder_of_user(hidden.path)]
+    return [hidden for hidden in candidates if hidden and system.is_folder_of_user(hidden.path)]
 
 
 @contextmanager
@@ -544,10 +516,16 @@ def claim(hidden: TemporaryFolder, *, any_host: bool = False) -> Iterator[Folder
     if lock is None:
         yield FolderState.UNKNOWN
         return
-    try:
-        yield _try_lock(lock, hidden.path / LOCK)
-    finally:
+    state = _try_lock(lock, hidden.path / LOCK)
+    if state is not FolderState.ABANDONED:
         os.close(lock)
+        yield state
+        return
+    _locks[hidden.path] = lock
+    try:
+        yield state
+    finally:
+        _release_lock(hidden.path)
 
 
 def remove_abandoned(folder: Path) -> None:
@@ -563,14 +541,6 @@ def _host_of(suffix: str) -> str:
     return "-".join(suffix.split("-")[:-2])
 
 
-def _is_folder_of_user(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-
-
 def _open_lock(folder: Path) -> int | None:
     """Open the lock file of a folder; None if there is none.
 
@@ -580,7 +550,7 @@ def _open_lock(folder: Path) -> int | None:
     try:
         is_empty = not any(folder.iterdir())
         creation_flags = os.O_CREAT | os.O_EXCL if is_empty else 0
-        return os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | creation_flags, 0o600)
+        return system.open_without_following(folder / LOCK, os.O_RDWR | creation_flags)
     except OSError:
         return None
 
@@ -593,9 +563,8 @@ def _try_lock(lock: int, path: Path) -> FolderState:
         removed the file; UNKNOWN where files can't be locked.
     """
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return FolderState.IN_USE
+        if not system.try_lock(lock, exclusive=True):
+            return FolderState.IN_USE
     except OSError:
         return FolderState.UNKNOWN
     try:
@@ -603,6 +572,13 @@ def _try_lock(lock: int, path: Path) -> FolderState:
     except FileNotFoundError:
         return FolderState.IN_USE
     return FolderState.ABANDONED if is_same_file else FolderState.IN_USE
+
+
+def _release_lock(folder: Path) -> None:
+    """Close the lock file of a folder, unless that was done before."""
+    lock = _locks.pop(folder, None)
+    if lock is not None:
+        os.close(lock)
 
 
 def _put_back(replaced: Path, target: Path) -> None:
@@ -629,6 +605,8 @@ def _remove(folder: Path) -> Path:
             else:
                 entry.unlink(missing_ok=True)
         if [entry.name for entry in folder.iterdir()] == [LOCK]:
+            if not system.CAN_REMOVE_OPEN_FILES:
+                _release_lock(folder)  # nothing private is left, so anybody may remove the rest
             with suppress(OSError):  # a disk that takes no new names: go on under the old one
                 # No new name ends with a capital letter.
                 folder = folder.rename(folder.with_name(f"{folder.name[:-1]}X"))

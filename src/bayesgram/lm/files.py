@@ -81,7 +81,7 @@ def write_model_files(folder: Path, contents: ModelContents) -> None:
         np.save(folder / f"{name}.npy", array)
     if contents.casing:
         (folder / CASING).write_bytes(_casing_bytes(contents))
-    (folder / MODEL_JSON).write_text(_about_text(contents), encoding="utf-8")
+    (folder / MODEL_JSON).write_text(_about_text(contents), encoding="utf-8", newline="\n")
 
 
 def size_on_disk(contents: ModelContents) -> int:

@@ -13,7 +13,6 @@ Methods whose name ends with * choose W, or S and ρ, by the metric itself, whic
 data: an oracle that no release could ask.
 """
 
-import resource
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -93,6 +92,10 @@ def _peak_bytes() -> int:
         lines = PROCESS_STATUS.read_text().splitlines()
         line = next(line for line in lines if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
+    try:
+        import resource  # noqa: PLC0415 - POSIX alone has it
+    except ImportError:
+        return 0  # not known
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

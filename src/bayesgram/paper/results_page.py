@@ -84,7 +84,7 @@ def run_experiments(
             if name in names
         ]
         document = render_page(results, folder, setting=run.describe(), seeds=len(run.seeds))
-        (folder / INDEX).write_text(document, encoding="utf-8")
+        (folder / INDEX).write_text(document, encoding="utf-8", newline="\n")
     return results
 
 

@@ -15,18 +15,18 @@ any thread of the process closes that file. Then a reader takes the journal of a
 that of a dead one, and undoes it. So nothing but SQLite opens the ledger file.
 """
 
-import fcntl
 import hashlib
 import json
 import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bayesgram import system
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
     Allowance,
@@ -450,13 +450,14 @@ def hold_lock(path: Path, *, exclusive: bool) -> Iterator[None]:
         return
     try:
         deadline = time.monotonic() + LOCK_TIMEOUT
-        while not _try_lock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH):
+        while not system.try_lock(descriptor, exclusive=exclusive):
             if time.monotonic() > deadline:
                 raise _busy_error(path)
             time.sleep(LOCK_POLL_INTERVAL)
+        _check_lock_kind(path)  # again: another system may have come at the same time
         yield
     finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also for a child that was forked meanwhile
+        system.unlock(descriptor)  # also for a child that was forked meanwhile
         os.close(descriptor)
 
 
@@ -471,37 +472,50 @@ def open_lock_file(path: Path) -> int:
     Returns:
         A file descriptor, for the caller to close.
     """
+    _check_lock_kind(path)
     lock = _lock_path(path)
     status = path.stat()
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = system.open_without_following(lock, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise _not_writable_error(path, f"{lock.name}: {error.strerror}") from None
-    if os.fstat(descriptor).st_uid == os.geteuid():
-        with suppress(OSError):  # a group that this user is not in
-            os.fchown(descriptor, -1, status.st_gid)
-            os.fchmod(descriptor, status.st_mode & 0o666)
+    system.share_like(descriptor, status)
     return descriptor
 
 
 def _open_existing_lock(path: Path) -> int | None:
     """Open the lock file to read; None where nobody has ever written with one."""
+    _check_lock_kind(path)
     try:
-        return os.open(_lock_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return system.open_without_following(_lock_path(path), os.O_RDONLY)
     except OSError:
         return None
 
 
-def _lock_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.lock")
+# The suffix of the lock file names the kind of lock, so that it is known without reading the file,
+# which Windows forbids while it is locked.
+LOCK_SUFFIXES = {system.FLOCK: ".lock", system.PORTALOCKER: ".lock-portalocker"}
 
 
-def _try_lock(descriptor: int, operation: int) -> bool:
-    try:
-        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _lock_path(path: Path, kind: str = system.LOCK_KIND) -> Path:
+    return path.with_name(f"{path.name}{LOCK_SUFFIXES[kind]}")
+
+
+def _check_lock_kind(path: Path) -> None:
+    """Refuse a ledger that was written under another kind of lock, which would not be seen.
+
+    A writer creates its own lock file before it looks the second time, so of two systems that
+    come at the same moment at least one is refused.
+    """
+    for kind in LOCK_SUFFIXES:
+        other = _lock_path(path.resolve(), kind)
+        if kind != system.LOCK_KIND and os.path.lexists(other):
+            raise UsageError(
+                f"{path}: is locked by {kind} on another system, and this one uses"
+                f" {system.LOCK_KIND}, which does not see it. Go on there; or, to move the ledger"
+                f" here for good, copy it without {other.name} while nobody writes, and never"
+                " charge the old copy again."
+            )
 
 
 # --- Errors ---

@@ -175,7 +175,9 @@ def stage_counts_folder(
     }
     with write_folder_atomically(path, contents=FOLDER_FILES, force=force, private=True) as folder:
         yield folder / COUNTS_FILE
-        (folder / META_FILE).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
+        (folder / META_FILE).write_text(
+            json.dumps(meta, indent=2) + "\n", encoding="utf-8", newline="\n"
+        )
 
 
 def _make_table(counts: UserCounts, first: int, last: int) -> pa.Table:

@@ -161,7 +161,7 @@ class Discovery(Tabular):
             card = json.dumps(
                 {"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False
             )
-            (folder / CARD_FILE).write_text(card + "\n", encoding="utf-8")
+            (folder / CARD_FILE).write_text(card + "\n", encoding="utf-8", newline="\n")
 
     def to_arrow(self) -> pa.Table:
         """Return the rows of ngrams.parquet as a table."""

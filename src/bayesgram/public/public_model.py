@@ -298,7 +298,7 @@ class PublicModel:
             "written_by": f"bayesgram {VERSION}",
         }
         text = json.dumps(about, indent=2)
-        (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
+        (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8", newline="\n")
 
     @classmethod
     @check_arguments

@@ -237,7 +237,7 @@ class Release(Tabular):
             self.measurements.save(folder)
         card = replace(self.card, distribution=self.card_details)
         text = json.dumps({"format": FORMAT, **card.to_json()}, indent=2, ensure_ascii=False)
-        (folder / CARD_FILE).write_text(text + "\n", encoding="utf-8")
+        (folder / CARD_FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
 
     def provenance(self, name: str = "a release") -> Provenance:
         """Return the provenance of something that is made from this release.

@@ -126,7 +126,7 @@ def write_entry(
     """
     text = to_yaml(make_entry(cards, facts))
     with write_file_atomically(path, force=force, parameter=Argument("registry")) as file:
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_page(
@@ -168,7 +168,7 @@ def write_page(
     )
     with write_file_atomically(output, force=force) as file:
         file.touch(mode=0o600 if private else 0o666)
-        file.write_text(document, encoding="utf-8")
+        file.write_text(document, encoding="utf-8", newline="\n")
 
 
 def find_prior(release: Release, vocabularies: Iterable[Vocabulary]) -> Floats | None:
