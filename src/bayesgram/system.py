@@ -15,12 +15,15 @@ import signal
 import stat
 import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
+fcntl: ModuleType | None
 try:
-    import fcntl
+    fcntl = import_module("fcntl")
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 FLOCK = "flock"
 PORTALOCKER = "portalocker"

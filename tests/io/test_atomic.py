@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from bayesgram.errors import BayesgramError, UsageError
 from bayesgram import system
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import atomic
 from bayesgram.io.atomic import check_writable, write_file_atomically, write_folder_atomically
 

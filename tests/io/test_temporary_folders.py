@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from bayesgram import system
 from bayesgram.errors import BayesgramError
 from bayesgram.io import atomic
 from bayesgram.io.atomic import (
@@ -219,7 +220,7 @@ def test_where_files_can_not_be_locked_nothing_is_removed(tmp_path, monkeypatch)
         raise OSError(95, "Operation not supported")
 
     left(tmp_path, ".bayesgram-scratch-")
-    monkeypatch.setattr(atomic.fcntl, "flock", unsupported)
+    monkeypatch.setattr(system.fcntl, "flock", unsupported)
     with spill_folder(tmp_path) as folder:
         assert folder.exists()
         assert states(tmp_path) == [FolderState.UNKNOWN, FolderState.IN_USE] or states(
