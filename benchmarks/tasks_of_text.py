@@ -28,7 +28,9 @@ def vocabulary(bench: Bench) -> Result:
     text, size = bench.input()
     peers = [*_text_peers(size), "counter"]
     out = {name: bench.folder / f"vocabulary-{name}.parquet" for name in ("ours", "first", *peers)}
-    command = ("vocab", text, "--size", "50000", "--force", "-o")
+    # Trigrams alone, as the peers count them: without words, pairs and the public model.
+    options = ("--order", "3", "--no-model", "--size", "50000")
+    command = ("vocab", text, *options, "--force", "-o")
     run(
         bench.bayesgram(*command, out["ours"]), bench.environment
     )  # compiles what changed since the last time

@@ -160,6 +160,40 @@ def test_the_first_candidate_that_reaches_it_is_found(place, largest):
     assert [row.epsilon for row in rows] == sorted(row.epsilon for row in rows)
 
 
+@pytest.mark.parametrize("cores", [2, 3, 7])
+@given(st.floats(1e-3, 100), st.floats(0.005, 12), st.booleans())
+def test_rows_do_not_depend_on_the_number_of_cores(cores, place, largest, is_guessed):
+    def search(cores):
+        return find_smallest_epsilon(
+            lambda row: row.epsilon >= place,
+            lambda epsilon: SimpleNamespace(epsilon=epsilon),
+            largest,
+            measure=(lambda row: np.log(row.epsilon / place)) if is_guessed else None,
+            cores=cores,
+        )
+
+    assert search(cores) == search(1)
+
+
+def test_a_good_guess_saves_every_second_step():
+    simulated = []
+
+    def simulate_row(epsilon):
+        simulated.append(epsilon)
+        return SimpleNamespace(epsilon=epsilon)
+
+    found, rows = find_smallest_epsilon(
+        lambda row: row.epsilon >= 0.07,
+        simulate_row,
+        10.0,
+        measure=lambda row: np.log(row.epsilon / 0.07),
+        cores=2,
+    )
+    assert found == 0.07
+    # One guess at most is wrong: the first, which has nothing to go by.
+    assert len(simulated) <= len(rows) + 1
+
+
 @pytest.mark.parametrize("target", [{"kl": 0.05}, {"known": 0.98}])
 def test_the_epsilon_that_reaches_a_target(target):
     made = plan(vocabulary(), **target, **MANY)

@@ -63,6 +63,11 @@ MIN_GRID_WEIGHT = 1e-12
 # register. It changes the speed, and the last digits.
 LANES = 16
 
+# Number of n-grams of a block: a multiple of LANES. The likelihoods of a block (83 kB) stay in the
+# processor's cache between the two loops that read them, and its inner loops are long enough to be
+# compiled to vector instructions: half the time of blocks of 16. It does not change the digits.
+BLOCK_ROWS = 256
+
 
 def shrink_counts(
     counts: Floats, noise_std: Floats, means: Floats, *, on_one_core: bool = False
@@ -132,10 +137,10 @@ def _fit_weights_on_one_core(
 
     BLAS would start threads in each of the threads that fit weights.
     """
-    padded_size = -(-rows.size // LANES) * LANES
+    padded_size = -(-rows.size // BLOCK_ROWS) * BLOCK_ROWS
     likelihoods = np.ones((padded_size, LOG_RATIO_GRID.size), np.float32)
     _fill_likelihoods(counts, noise_std, means, rows, likelihoods)
-    by_block = likelihoods.reshape(-1, LANES, LOG_RATIO_GRID.size)
+    by_block = likelihoods.reshape(-1, BLOCK_ROWS, LOG_RATIO_GRID.size)
     blocks = np.ascontiguousarray(by_block.transpose(0, 2, 1))
     weights = _make_start_weights()
     for _ in range(EM_ITERATIONS):
@@ -146,28 +151,33 @@ def _fit_weights_on_one_core(
 
 
 @kernel
-def _sum_ratios(
+def _sum_ratios(  # noqa: C901 - loops over an array, each in one line
     blocks: NDArray[np.float32], weights: NDArray[np.float32], row_count: int
 ) -> Floats:
     """Return Σ likelihood/evidence over the n-grams, for each point of the grid.
 
-    A block has `LANES` n-grams; the last one may have fewer, and is padded.
+    A block has `BLOCK_ROWS` n-grams; the last one may have fewer, and is padded. Every LANES-th
+    n-gram is added to the same sum, in order.
     """
     sums = np.zeros((weights.size, LANES), np.float32)
-    evidence = np.zeros(LANES, np.float32)
+    inverse = np.empty(BLOCK_ROWS, np.float32)  # 1 / evidence
     for b in range(blocks.shape[0]):
-        block = blocks[b]
-        evidence[:] = 0
+        for row in range(BLOCK_ROWS):
+            inverse[row] = 0
         for g in range(weights.size):
-            for lane in range(LANES):
-                evidence[lane] += weights[g] * block[g, lane]
-        for lane in range(LANES):
-            evidence[lane] = (
-                np.float32(1) / evidence[lane] if b * LANES + lane < row_count else np.float32(0)
-            )
+            weight = weights[g]
+            likelihoods = blocks[b, g]
+            for row in range(BLOCK_ROWS):
+                inverse[row] += weight * likelihoods[row]
+        for row in range(BLOCK_ROWS):
+            is_row = b * BLOCK_ROWS + row < row_count
+            inverse[row] = np.float32(1) / inverse[row] if is_row else np.float32(0)
         for g in range(weights.size):
-            for lane in range(LANES):
-                sums[g, lane] += evidence[lane] * block[g, lane]
+            likelihoods = blocks[b, g]
+            lane_sums = sums[g]
+            for first in range(0, BLOCK_ROWS, LANES):
+                for lane in range(LANES):
+                    lane_sums[lane] += inverse[first + lane] * likelihoods[first + lane]
     total = np.zeros(weights.size)
     for g in range(weights.size):
         for lane in range(LANES):

@@ -33,6 +33,7 @@ differs between the tables. Rows that no ARPA file can hold are left out: with <
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -96,28 +97,52 @@ def estimate(
     Raises:
         UsageError: If there are no n-grams of order 2 or more.
     """
-    words, measured = _encode_ngrams(ngrams, expected, tokenizer)
-    if max(measured, default=0) < 2:
-        raise UsageError(
-            "a language model needs n-grams of two words or more; make the vocabulary without ",
-            Argument("order"),
-            ": by default it has words, pairs and triples.",
-        )
-    levels = _add_lower_orders(measured, len(words))
-    missed_counts = [
-        _estimate_missed_count(level, is_measured=order in measured or order == 0)
-        for order, level in enumerate(levels)
-    ]
-    if max_ngrams is not None and max_ngrams < sum(len(level.rows) for level in levels):
-        # Judged by a model whose lower orders count everything.
-        masks = select_ngrams(
-            _build_model(levels, words, missed_counts, discount=False), max_ngrams
-        )
-        levels = [
-            ExpectedCounts(level.rows[mask], level.expected[mask])
-            for level, mask in zip(levels, masks, strict=False)
+    return Estimator(ngrams, expected, tokenizer).estimate(max_ngrams)
+
+
+class Estimator:
+    """Estimates models of the same n-grams that differ in how many stay.
+
+    What does not depend on that number is computed once.
+
+    Args:
+        ngrams: The n-grams, tokens joined by one space.
+        expected: Their expected counts, in one scale for all orders.
+        tokenizer: How their text was cut.
+
+    Raises:
+        UsageError: If there are no n-grams of order 2 or more.
+    """
+
+    def __init__(self, ngrams: pa.LargeStringArray, expected: Floats, tokenizer: Tokenizer) -> None:
+        self._words, measured = _encode_ngrams(ngrams, expected, tokenizer)
+        if max(measured, default=0) < 2:
+            raise UsageError(
+                "a language model needs n-grams of two words or more; make the vocabulary without ",
+                Argument("order"),
+                ": by default it has words, pairs and triples.",
+            )
+        self._levels = _add_lower_orders(measured, len(self._words))
+        self._missed_counts = [
+            _estimate_missed_count(level, is_measured=order in measured or order == 0)
+            for order, level in enumerate(self._levels)
         ]
-    return _build_model(levels, words, missed_counts)
+
+    @cached_property
+    def _judging_model(self) -> Trie:
+        """A model whose lower orders count everything, by which n-grams are judged."""
+        return _build_model(self._levels, self._words, self._missed_counts, discount=False)
+
+    def estimate(self, max_ngrams: int | None = None) -> Trie:
+        """Return the model; `max_ngrams` is how many n-grams may stay, of all orders together."""
+        levels = self._levels
+        if max_ngrams is not None and max_ngrams < sum(len(level.rows) for level in levels):
+            masks = select_ngrams(self._judging_model, max_ngrams)
+            levels = [
+                ExpectedCounts(level.rows[mask], level.expected[mask])
+                for level, mask in zip(levels, masks, strict=False)
+            ]
+        return _build_model(levels, self._words, self._missed_counts)
 
 
 # --- Reading the table ---

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Bytes, Floats, Ids
 from bayesgram.errors import UsageError, check_int
-from bayesgram.lm.estimate import estimate, prune, remove_blocked
+from bayesgram.lm.estimate import Estimator, estimate, prune, remove_blocked
 from bayesgram.lm.files import (
     ModelContents,
     read_model,
@@ -116,6 +116,11 @@ class LanguageModel:
             release: The release.
             prune: How many n-grams, of all orders together, may stay.
         """
+        return cls.builder_from_release(release)(prune)
+
+    @classmethod
+    def builder_from_release(cls, release: Release) -> "ModelBuilder":
+        """Return a function that does the same for several sizes, in less time."""
         card = release.card
         about: dict[str, Any] = {
             "mechanism": card.mechanism,
@@ -123,11 +128,10 @@ class LanguageModel:
             "protects": card.protects,
             "software": card.software,
             **provenance_details(release.provenance()),
-            "pruned_to": prune,
         }
         tokenizer = Tokenizer.from_name(card.vocabulary["tokenizer"])
-        trie = estimate(release.ngrams, expected_counts(release), tokenizer, max_ngrams=prune)
-        return cls(trie, tokenizer, about)
+        estimator = Estimator(release.ngrams, expected_counts(release), tokenizer)
+        return lambda size: cls(estimator.estimate(size), tokenizer, {**about, "pruned_to": size})
 
     @classmethod
     def from_counts(

@@ -18,6 +18,7 @@ everything (see `kneser_ney`).
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -54,14 +55,27 @@ def select_ngrams(trie: Trie, size: int) -> list[Bools]:
             size,
             f"a model of {word_count:,} words keeps {word_count + 1:,} n-grams or more.",
         )
-    worth = _raise_to_dependents(trie, compute_worth(trie))[1 + word_count :]
-    # Stable, so of equal ones the shorter comes first: no n-gram goes before those it needs.
-    order = np.argsort(-worth, kind="stable")
+    order = _rank_ngrams(trie)
     is_kept = np.zeros(1 + total, np.bool_)
     is_kept[: 1 + word_count] = True
     is_kept[1 + word_count + order[: size - word_count]] = True
     masks = [is_kept[trie.nodes(order)] for order in range(1, trie.order + 1)]
     return [mask for order, mask in enumerate(masks, start=1) if order <= 2 or mask.any()]
+
+
+# What `_rank_ngrams` computed, as long as the model exists: a search for a size asks several times.
+_rankings: WeakKeyDictionary[Trie, Integers] = WeakKeyDictionary()
+
+
+def _rank_ngrams(trie: Trie) -> Integers:
+    """Return the n-grams that are not words, those that are worth most first, counted from 0."""
+    ranking = _rankings.get(trie)
+    if ranking is None:
+        worth = _raise_to_dependents(trie, compute_worth(trie))[1 + len(trie.words) :]
+        # Stable, so of equal ones the shorter comes first: no n-gram goes before those it needs.
+        ranking = np.argsort(-worth, kind="stable")
+        _rankings[trie] = ranking
+    return ranking
 
 
 def compute_worth(trie: Trie) -> Floats:

@@ -9,6 +9,7 @@ adds up. The smallest ε that reaches a target is found by bisection over a publ
 grows with ε, nearly steadily, as the simulated people stay the same.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +17,7 @@ from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 from bayesgram.arguments import check_arguments
-from bayesgram.cores import parallel_map
+from bayesgram.cores import CORES, parallel_map
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.notebook import html
 from bayesgram.planning.pilot import assumptions_from_pilot
@@ -90,29 +91,81 @@ def find_smallest_epsilon(
     is_reached: Callable[[SearchRow], bool],
     simulate_row: Callable[[float], SearchRow],
     largest: float,
+    *,
+    measure: Callable[[SearchRow], float] | None = None,
+    cores: int = 1,
 ) -> tuple[float | None, list[SearchRow]]:
     """Find the smallest candidate ε that reaches a target, by bisection.
+
+    Each step of a bisection needs the result of the one before. Other cores simulate meanwhile
+    what the next steps will most likely ask for; what they never ask for is dropped, so that the
+    rows do not depend on the number of cores.
 
     Args:
         is_reached: Whether a row is good enough; once it is, it is for every larger ε.
         simulate_row: Makes the row of an ε.
         largest: The largest ε to try.
+        measure: How far a row is from the target, 0 or more if it is reached: it guesses the next
+            steps. Without it, every second guess is wrong.
+        cores: How many rows to simulate side by side.
 
     Returns:
         The ε, None if the largest one does not reach the target; and all rows that were
-        simulated, by ε.
+        asked for, by ε.
     """
     epsilons = candidate_epsilons(largest)
+    simulated: dict[float, SearchRow] = {}
     rows: dict[float, SearchRow] = {}
 
+    def is_likely_enough(epsilon: float) -> bool:
+        if epsilon in simulated:
+            return is_reached(simulated[epsilon])
+        return measure is not None and _interpolate(simulated, measure, epsilon) >= 0
+
     def is_enough(epsilon: float) -> bool:
-        rows[epsilon] = simulate_row(epsilon)
+        if epsilon not in simulated:
+            wanted = [epsilon]
+            path = _bisection_path(epsilons, is_likely_enough)
+            after = path.index(epsilon) + 1 if epsilon in path else len(path)
+            wanted += [other for other in path[after:] if other not in simulated]
+            batch = wanted[:cores]
+            new_rows = parallel_map(simulate_row, batch, cores=min(cores, len(batch)))
+            simulated.update(zip(batch, new_rows, strict=True))
+        rows[epsilon] = simulated[epsilon]
         return is_reached(rows[epsilon])
 
     smallest = None
     if is_enough(largest):
         smallest = epsilons[bisect_left(epsilons, True, hi=len(epsilons) - 1, key=is_enough)]
     return smallest, [rows[epsilon] for epsilon in sorted(rows)]
+
+
+def _bisection_path(epsilons: Sequence[float], is_enough: Callable[[float], bool]) -> list[float]:
+    """Return the largest ε and those that a bisection asks for after it, in order."""
+    path = [epsilons[-1]]
+
+    def ask(epsilon: float) -> bool:
+        path.append(epsilon)
+        return is_enough(epsilon)
+
+    bisect_left(epsilons, True, hi=len(epsilons) - 1, key=ask)
+    return path
+
+
+def _interpolate(
+    rows: Mapping[float, SearchRow], measure: Callable[[SearchRow], float], epsilon: float
+) -> float:
+    """Guess the measure of an ε from those of others: a line over log ε, through the nearest."""
+    if len(rows) < 2:  # nothing to go by: most targets are reached by a small ε
+        return 1.0
+    known = sorted(rows)
+    above = min(max(bisect_left(known, epsilon), 1), len(known) - 1)
+    left = known[above - 1]
+    right = known[above]
+    left_value = measure(rows[left])
+    right_value = measure(rows[right])
+    share = math.log(epsilon / left) / math.log(right / left)
+    return left_value + share * (right_value - left_value)
 
 
 # --- The budget of one release among several ---
@@ -316,6 +369,15 @@ class Target:
         if self.kl is not None:
             return row.kl <= self.kl
         return row.known_share >= (self.known or 0.0)
+
+    def distance(self, row: PlanRow) -> float:
+        """Return by how much a row is better than needed; below 0 if it does not reach it.
+
+        It changes about evenly with log ε.
+        """
+        if self.kl is not None:
+            return math.log(self.kl) - math.log(max(row.kl, 1e-12))
+        return row.known_share - (self.known or 0.0)
 
     def __str__(self) -> str:
         if self.kl is not None:
@@ -568,7 +630,11 @@ def plan(
     smallest = None
     if target.is_given:
         smallest, rows = find_smallest_epsilon(
-            target.is_reached_by, simulator.simulate_row, budget.max_epsilon
+            target.is_reached_by,
+            simulator.simulate_row,
+            budget.max_epsilon,
+            measure=target.distance,
+            cores=CORES,
         )
     else:
         rows = simulator.simulate_rows(chosen_epsilons)

@@ -7,7 +7,7 @@ ships, and the reasons why it may be a rough one. `bayesgram export`, `bayesgram
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from bayesgram.arguments import check_arguments
@@ -57,7 +57,7 @@ class ReleaseModel:
     def builder(self) -> Callable[[int | None], LanguageModel]:
         """A function from the number of n-grams that may stay, None for all, to the model."""
         if self.public is None:
-            return partial(_build_alone, self.release)
+            return LanguageModel.builder_from_release(self.release)
         model = self.public.adapt_to(self.release)
         return lambda prune: model if prune is None else model.prune(prune)
 
@@ -145,10 +145,6 @@ class PublicModels:
 def _check_public(public: str | Path | None, *, use_public: bool) -> None:
     if public is not None and not use_public:
         raise UsageError("public: a public model is named, and none is to be used; give one.")
-
-
-def _build_alone(release: Release, prune: int | None) -> LanguageModel:
-    return LanguageModel.from_release(release, prune=prune)
 
 
 def _public_words(public: PublicModel) -> int:

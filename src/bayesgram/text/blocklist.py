@@ -80,8 +80,7 @@ class Blocklist:
 
     def tokens(self, tokenizer: Tokenizer) -> set[tuple[str, ...]]:
         """Return the phrases as tokens in lower case; without those that have none."""
-        cut = (tuple(_cut(phrase, tokenizer)) for phrase in self.all_phrases)
-        return {phrase for phrase in cut if phrase}
+        return _phrases(self, tokenizer)
 
     def mask(self, ngrams: pa.LargeStringArray, tokenizer: Tokenizer) -> Bools:
         """Return which n-grams contain a blocked word or phrase.
@@ -118,12 +117,9 @@ class Blocklist:
         """Return whether a token after others is a blocked word, or ends a blocked phrase."""
         words = [word.lower() for word in (*before, token)]
         return any(
-            tuple(words[len(words) - length :]) in self._phrases_of(tokenizer)
+            tuple(words[len(words) - length :]) in self.tokens(tokenizer)
             for length in range(1, len(words) + 1)
         )
-
-    def _phrases_of(self, tokenizer: Tokenizer) -> set[tuple[str, ...]]:
-        return _phrases(self, tokenizer)
 
 
 NO_BLOCKLIST = Blocklist((), built_in=False)
@@ -131,7 +127,8 @@ NO_BLOCKLIST = Blocklist((), built_in=False)
 
 @cache
 def _phrases(blocklist: Blocklist, tokenizer: Tokenizer) -> set[tuple[str, ...]]:
-    return blocklist.tokens(tokenizer)
+    cut = (tuple(_cut(phrase, tokenizer)) for phrase in blocklist.all_phrases)
+    return {phrase for phrase in cut if phrase}
 
 
 @cache
