@@ -171,6 +171,14 @@ def test_suggestions_have_whole_weights(release, tmp_path):
     assert read_completions(tmp_path / "s.jsonl") == weights
 
 
+def test_a_row_is_one_suggestion(tmp_path):
+    rows = make_release({("weather in berlin",): 5.0, ("rome",): 2.0}, tokenizer="rows")
+    consumers.write_suggest(rows, tmp_path / "s.tsv")
+    assert read_lucene(tmp_path / "s.tsv") == {"weather in berlin": 5, "rome": 2}
+    consumers.write_hub(rows, tmp_path / "hub")
+    assert (tmp_path / "hub" / "unigrams.parquet").is_file()
+
+
 # --- Hunspell ---
 
 
@@ -302,6 +310,15 @@ def test_bad_requests_are_refused(release, tmp_path):
                 " of orders 1 and 2 (`bayesgram vocab --orders 1,2`)."
             ),
         ),
+    ]
+    rows = make_release({("weather in berlin",): 1.0}, tokenizer="rows")
+    requests += [
+        (
+            lambda write=write: write(rows, tmp_path / "x"),
+            "the release has whole rows, and this format needs words; export rows as suggest, hub,"
+            " tsv, jsonl, parquet or model.",
+        )
+        for write in (consumers.write_aosp, consumers.write_hunspell)
     ]
     for request, message in requests:
         with pytest.raises(UsageError) as caught:

@@ -35,7 +35,6 @@ from bayesgram.releases import CARD_FILE
 from bayesgram.releases.release import FORMAT, Release
 from bayesgram.text.blocklist import NO_BLOCKLIST, Blocklist
 from bayesgram.text.ngrams import END, MAX_ORDER, START
-from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.version import VERSION
 
 # The scale of AOSP's dictionaries/sample.combined. 0 means profanity, so no word has it.
@@ -454,8 +453,7 @@ def _select(
     # A filtered table has lost the place of its rows, so the orders are found by n-gram.
     rows = pc.index_in(table["ngram"], value_set=release.ngrams).to_numpy()
     table = table.append_column("order", pa.array(release.orders[rows]))
-    tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
-    if boundaries or not tokenizer.boundaries:
+    if boundaries or not release.tokenizer.boundaries:
         return table
     ngrams = table["ngram"]
     is_boundary = pc.or_(
@@ -467,6 +465,11 @@ def _select(
 
 def _table_of_words(release: Release, min_count: int | None, block: Blocklist) -> pa.Table:
     """Return the rows to write of a release that must have words."""
+    if release.tokenizer.is_rows:
+        raise UsageError(
+            "the release has whole rows, and this format needs words; export rows as suggest, hub,"
+            " tsv, jsonl, parquet or model."
+        )
     if not (release.orders == 1).any():
         raise UsageError(
             f"the release has {release.card.size_text}, and this format needs words; release a"
