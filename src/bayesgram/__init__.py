@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.laplace import LaplacePublic as LaplacePublic
     from bayesgram.mechanisms.posterior import Posterior as Posterior
     from bayesgram.mechanisms.publish import release as release
+    from bayesgram.mechanisms.series import Series as Series
     from bayesgram.planning.plan import Plan as Plan
     from bayesgram.planning.plan import plan as plan
     from bayesgram.privacy.budget import Budget as Budget

@@ -35,6 +35,7 @@ from typing import Any
 
 from bayesgram import system
 from bayesgram.arguments import check_arguments
+from bayesgram.arrays import Integers
 from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.inference.design import coordinate_count
 from bayesgram.inference.noisy_counts import PublicNgrams
@@ -467,6 +468,7 @@ class Series:
         with write_folder_atomically(
             self.path, contents=files, force=False, private=True
         ) as folder:
+            (folder / KEY_FILE).touch(mode=0o600)
             (folder / KEY_FILE).write_bytes(key)
             Allowances(key).write(folder / self._users_path(state).name, state.token)
             for name, content in (
@@ -530,11 +532,11 @@ class SeriesRelease:
     noise: GaussianNoise
     state: SeriesState
     before: Allowances
-    places: Any
-    allowed: Any
+    places: Integers
+    allowed: Integers
     counts: AllowedCounts
 
-    def data(self, counts: PrivateCounts | SegmentedCounts) -> Any:  # noqa: ANN401
+    def limit(self, counts: PrivateCounts | SegmentedCounts) -> PrivateCounts | SegmentedCounts:
         """Return the counts that this was begun with, limited to the allowances."""
         if isinstance(counts, SegmentedCounts):
             return replace(counts, flat=self.counts)
@@ -551,6 +553,24 @@ class SeriesRelease:
         runs = [*self.state.runs[:-1], replace(self.state.runs[-1], drawn=True)]
         self.state = self.state.next(runs)
         self.series._write_state(self.state, self.before.charge(self.places, spent))  # noqa: SLF001 - one concept
+
+    def failure_note(self, path: str | Path, *, saved: bool) -> str:
+        """Return the note of an error after the release had begun.
+
+        Args:
+            path: Where the output was to be saved.
+            saved: Whether it was.
+        """
+        if not saved:
+            return (
+                f"The release is lost. What users were charged for it stays charged: release"
+                f" {self.number} of {self.series.path} can be made again, with what is left."
+            )
+        return (
+            f"{path} is saved, and is release {self.number} of {self.series.path}; only the note"
+            f" that it was published is missing. `bayesgram series publish {self.series.path}"
+            f" {self.number}` writes it."
+        )
 
     def publish(self) -> None:
         """Note in the ledger that the release was saved."""

@@ -40,22 +40,21 @@ KEY_BYTES = 32
 
 # --- Pacing ---
 
-# How many of the coming releases somebody of whom nothing is known will be in: as if they had been
-# in so many of so many earlier ones. Chosen by benchmarks/series.py.
-PRIOR_ACTIVE = 0.1
-PRIOR_RELEASES = 1.0
-
-# A user may use what is left after this multiple of what their coming releases are expected to cost.
-# Chosen by benchmarks/series.py.
-RESERVE_FACTOR = 1.5
+# Somebody of whom nothing is known yet is expected in this share of the releases to come, and that
+# weighs as much as so many releases. The first releases can be generous: what a user uses too much
+# there is taken off the later ones. Chosen by benchmarks/pacing.py.
+PRIOR_ACTIVITY = 0.1
+PRIOR_RELEASES = 0.5
 
 
-def pace(used: Integers, active: Ids, *, number: int, releases: int, full_releases: int) -> Integers:
+def pace(
+    used: Integers, active: Ids, *, number: int, releases: int, full_releases: int
+) -> Integers:
     """Return how much each user may use in one release, in units of which a full one is 2⁴⁰.
 
     A user who has been in some share of the releases is expected in the same share of those to come.
-    The allowance that is left is shared out evenly over them. Somebody whose releases have cost less
-    than that may use more of it at once.
+    What is left of the allowance is shared out evenly over them, so that people who write often are
+    scaled down early, instead of being left out late.
 
     Args:
         used: What each user has used so far.
@@ -63,16 +62,19 @@ def pace(used: Integers, active: Ids, *, number: int, releases: int, full_releas
         number: The number of this release, from 1.
         releases: W, the number of releases of the series.
         full_releases: k.
+
+    >>> new, often, seldom = [0, 0], [4 * FULL_RELEASE, 26], [2 * FULL_RELEASE, 2]
+    >>> used, active = np.array([new, often, seldom]).T
+    >>> pace(used, active, number=27, releases=52, full_releases=8) / FULL_RELEASE
+    array([1.        , 0.15..., 1.        ])
     """
     left = np.maximum(full_releases * FULL_RELEASE - used, 0)
-    activity = (active + PRIOR_ACTIVE) / (number - 1 + PRIOR_RELEASES)
+    before = number - 1
+    activity = (active + PRIOR_ACTIVITY * PRIOR_RELEASES) / (before + PRIOR_RELEASES)
     to_come = np.minimum(activity, 1.0) * max(releases - number, 0)
-    even_share = left / (1 + to_come)
-    typical_cost = used / np.maximum(active, 1)
-    spare = left - RESERVE_FACTOR * to_come * typical_cost
-    wanted = np.where(active > 0, np.maximum(even_share, spare), even_share)
-    # 2⁻⁵² of `left` may be lost in floats: stay within it.
-    paced = np.minimum(np.minimum(wanted, FULL_RELEASE).astype(np.int64), left)
+    even_share = np.minimum(left / (1 + to_come), FULL_RELEASE)
+    # A float may be rounded up; nobody may use more than is left.
+    paced: Integers = np.minimum(even_share.astype(np.int64), left)
     return paced
 
 
