@@ -459,8 +459,8 @@ def require_output(output: str | Path | None, kind: str) -> None:
     """Refuse to charge a ledger for something that is not saved by the same call."""
     if output is None:
         raise UsageError(
-            f"ledger: a {kind} that is charged to a ledger is saved by the same call, so "
-            "that its entry can be marked as published; give ",
+            f"a {kind} that a ledger or a series pays for is saved by the same call, so that it can"
+            " be marked as published; give ",
             Argument("output"),
             ", the folder to save it in.",
         )
