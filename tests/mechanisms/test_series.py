@@ -82,7 +82,7 @@ def release_with(noise, series, matrix, output, names=None, **options):
 
 def allowances_of(series):
     state = series.read_state()
-    return Allowances.read(series._users_path(state), state.token, series._read_key())
+    return Allowances.read(series.users_path(state), state.token, series.read_key())
 
 
 def used_by(series, *names):
@@ -296,7 +296,7 @@ def test_allowances_are_charged_on_disk_before_any_noise_and_lowered_after_all(s
     assert 0 < after[1] < FULL_RELEASE
 
 
-class StoppedRun(Exception):
+class StoppedRunError(Exception):
     pass
 
 
@@ -306,10 +306,10 @@ def test_a_run_that_stops_costs_allowance_and_no_release(series, ledger, tmp_pat
     def stop():
         calls.append(1)
         if len(calls) == 3:
-            raise StoppedRun
+            raise StoppedRunError
 
     matrix = crowd(30, 1)
-    with pytest.raises(StoppedRun) as caught:
+    with pytest.raises(StoppedRunError) as caught:
         release_with(LookingNoise(stop), series, matrix, tmp_path / "week1")
     assert "stays charged" in caught.value.__notes__[0]
     assert not (tmp_path / "week1").exists()
@@ -329,15 +329,16 @@ def test_a_state_that_a_crash_left_ahead_of_the_ledger_goes_on(series, ledger, t
         with pytest.MonkeyPatch.context() as patch:
             calls = []
 
-            def dies(self, number, *, calls=calls, stop_at=stop_at, **tokens):
+            note = Ledger.note_token
+
+            def dies(self, number, *, calls=calls, stop_at=stop_at, note=note, **tokens):
                 calls.append(1)
                 if len(calls) == (1 if stop_at == "begin" else 2):
-                    raise StoppedRun
-                return Ledger_note_token(self, number, **tokens)
+                    raise StoppedRunError
+                return note(self, number, **tokens)
 
-            Ledger_note_token = Ledger.note_token
             patch.setattr(Ledger, "note_token", dies)
-            with pytest.raises(StoppedRun):
+            with pytest.raises(StoppedRunError):
                 release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / stop_at)
         assert series.reservation.series_token == series.read_state().before
     before = used_by(series, "u0")[0]
@@ -363,7 +364,7 @@ def test_a_state_that_was_restored_or_lost_is_refused(series, tmp_path):
         kept.rename(series.path)
     assert not (tmp_path / "week2").exists()
     # The allowances of an older state under the name of the newest one.
-    newest = series._users_path(series.read_state())
+    newest = series.users_path(series.read_state())
     content = newest.read_bytes()
     [old] = copy.glob("allowances-*.arrow")
     shutil.copy(old, newest)
@@ -392,9 +393,7 @@ def test_a_ledger_that_went_back_is_noticed(series, ledger, tmp_path):
 
 def test_a_second_process_is_refused_while_a_release_is_made(series, tmp_path):
     with series.locked(), pytest.raises(BayesgramError, match="another process is making"):
-        release_with(
-            RecordingNoise(), Series.open(series.path), crowd(3, 2), tmp_path / "other"
-        )
+        release_with(RecordingNoise(), Series.open(series.path), crowd(3, 2), tmp_path / "other")
     assert not (tmp_path / "other").exists()
     assert not series.read_state().runs
     release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week1")

@@ -13,8 +13,8 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.private import allowances
 from bayesgram.private.allowances import (
     FULL_RELEASE,
-    AllowedCounts,
     Allowances,
+    AllowedCounts,
     hash_ids,
     norm_limits,
     pace,
@@ -90,9 +90,7 @@ def make_queries(columns, order):
     words[:, order] = columns + 2
     shape = np.linspace(0.3, 2, columns + 3)
     plain = Coordinates(shape, words)
-    withheld = Coordinates(
-        np.append(shape, 5.0), words, total=columns + 2, withheld=columns + 3
-    )
+    withheld = Coordinates(np.append(shape, 5.0), words, total=columns + 2, withheld=columns + 3)
     histogram = HistogramSpec(
         edges=2.0 ** np.arange(-2, 5),
         largest=np.arange(1.0, 9.0),
@@ -184,9 +182,7 @@ def test_a_query_may_take_first_what_later_ones_then_lack():
     assert np.array_equal(exact, full)
     fair = AllowedCounts(counts, np.array([allowed]))
     scaled = fair.metered_sum(compute, share=0.03, share_left=1.0)
-    assert np.linalg.norm(scaled) == pytest.approx(
-        math.sqrt(0.1) * np.linalg.norm(full), rel=1e-6
-    )
+    assert np.linalg.norm(scaled) == pytest.approx(math.sqrt(0.1) * np.linalg.norm(full), rel=1e-6)
 
 
 def test_what_is_left_out_is_measured_up_to_nine_times_what_is_kept():
@@ -352,9 +348,7 @@ def test_users_are_numbered_as_they_are_read(tmp_path):
         patch.setattr("bayesgram.private.counts_on_disk.BLOCK_ROWS", 60)
         stored = open_counts(tmp_path / "counts.parquet", vocabulary_size=5)
         for some in (counts, stored):
-            names = [
-                name.decode() for batch in read_user_ids(some) for name in batch.to_pylist()
-            ]
+            names = [name.decode() for batch in read_user_ids(some) for name in batch.to_pylist()]
             assert sorted(names) == sorted(f"user {i}" for i in range(200))
             # Only one user may contribute: exactly that user's counts come out.
             for wanted in (0, 57, 199):

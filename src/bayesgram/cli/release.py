@@ -246,7 +246,17 @@ def infer(
 
 # What a card says in one line that a stranger needs; --verbose shows all of them.
 SHOWN_LINES = (
-    *("Warning", "A person", "Vocabulary", "Made from", "Sources", "Inferred", "Chain", "Series", "Segment"),
+    *(
+        "Warning",
+        "A person",
+        "Vocabulary",
+        "Made from",
+        "Sources",
+        "Inferred",
+        "Chain",
+        "Series",
+        "Segment",
+    ),
     *("Ledger", "Noise", "Quality", "Advice"),
 )
 

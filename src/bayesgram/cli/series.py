@@ -52,17 +52,19 @@ def create(
     ],
     epsilon: Annotated[
         float,
-        typer.Option(parser=parse_float, help="ε of all its releases together.", show_default=False),
+        typer.Option(
+            parser=parse_float, help="ε of all its releases together.", show_default=False
+        ),
     ],
     delta: Annotated[
         float,
-        typer.Option(parser=parse_float, help="δ of all its releases together.", show_default=False),
+        typer.Option(
+            parser=parse_float, help="δ of all its releases together.", show_default=False
+        ),
     ],
     releases: Annotated[
         int,
-        typer.Option(
-            parser=parse_int, help="The most releases that it has.", show_default=False
-        ),
+        typer.Option(parser=parse_int, help="The most releases that it has.", show_default=False),
     ] = 52,
     full_releases: Annotated[
         int,
@@ -104,8 +106,10 @@ def create(
         coordinates=coordinates,
     )
     sentences = [
-        f"Wrote {series}: a series of at most {releases} releases, charged to {ledger} as entry"
-        f" {made.reservation.number}.",
+        (
+            f"Wrote {series}: a series of at most {releases} releases, charged to {ledger} as entry"
+            f" {made.reservation.number}."
+        ),
         f"All of them together cost ε = {epsilon:g} and δ = {delta:g}.",
         _noise_sentence(made),
         KEEP_NOTE,
@@ -136,7 +140,7 @@ def show(series: Folder, json: options.Json = False, verbose: options.Verbose = 
     }
     runs = [
         {
-            "release": run.number,
+            "release": str(run.number),
             "time": run.time,
             "state": _run_state(drawn=run.drawn, published=run.number in published),
             "output": run.output,
@@ -144,19 +148,22 @@ def show(series: Folder, json: options.Json = False, verbose: options.Verbose = 
         for run in state.runs
     ]
     if json:
-        console.print_json({**report, "runs": runs})
+        numbered = [{**run, "release": int(run["release"])} for run in runs]
+        console.print_json({**report, "runs": numbered})
         return
     columns = ("release", "time (UTC)", "state", "output")
     rows = [
-        (str(run["release"]), str(run["time"])[:16].replace("T", " "), run["state"], run["output"])
+        (run["release"], run["time"][:16].replace("T", " "), run["state"], run["output"])
         for run in runs
     ]
     console.print_table(f"Series {series}", columns, rows, right=("release",))
     settings = opened.settings
     sentences = [
         f"{state.drawn} of at most {settings.releases} releases were made.",
-        f"All releases of the series together are (ε = {settings.epsilon:g},"
-        f" δ = {settings.delta:g})-differentially private (PROVED) for {settings.unit}.",
+        (
+            f"All releases of the series together are (ε = {settings.epsilon:g},"
+            f" δ = {settings.delta:g})-differentially private (PROVED) for {settings.unit}."
+        ),
         _noise_sentence(opened),
     ]
     console.print_summary(sentences, report, json=False, verbose=verbose)
@@ -168,9 +175,7 @@ def publish(
     series: Folder,
     release: Annotated[
         int,
-        typer.Argument(
-            parser=parse_int, metavar="NUMBER", help="The release.", show_default=False
-        ),
+        typer.Argument(parser=parse_int, metavar="NUMBER", help="The release.", show_default=False),
     ],
     json: options.Json = False,
 ) -> None:

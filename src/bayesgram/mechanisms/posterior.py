@@ -529,7 +529,7 @@ class OrderDesign:
         return coordinates.shape.size - 1
 
     def counts_coordinates(self, plan: ClippingPlan) -> Coordinates:
-        """Return the coordinates of the query for counts, with the text that allowances leave out."""
+        """Return the coordinates of the counts, and of the text that allowances leave out."""
         coordinates = self.coordinates(plan)
         if not self.has_allowances:
             return coordinates

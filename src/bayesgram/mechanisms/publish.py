@@ -603,9 +603,7 @@ def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
         UsageError: If an entry of this ledger is not marked as published.
     """
     charged = [ingredient for ingredient in ingredients if ingredient.ledger == ledger.identity]
-    entries = (
-        {entry.number: entry for entry in ledger.read().reservations} if charged else {}
-    )
+    entries = {entry.number: entry for entry in ledger.read().reservations} if charged else {}
     for ingredient in charged:
         entry = entries.get(ingredient.entry or 0)
         if entry is not None and entry.series is not None:

@@ -45,13 +45,13 @@ from bayesgram.privacy.accounting import DISCRETENESS, MAX_SERIES_RUNS, Spend, l
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import ROUNDED_UP, GaussianNoise, calibrate_gaussian
 from bayesgram.privacy.constants import UNITS
-from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger import Ledger, LedgerCharge
 from bayesgram.privacy.ledger_io import Reservation
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person
 from bayesgram.private.allowances import (
     KEY_BYTES,
-    AllowedCounts,
     Allowances,
+    AllowedCounts,
     pace,
     read_user_ids,
 )
@@ -277,7 +277,7 @@ class Series:
                 "a series",
                 values["format"],
                 FORMAT,
-                remake="Make a new series with `bayesgram series create`; what it spent still counts.",
+                remake="Make a new series with `bayesgram series create`; what it spent counts.",
             )
             identity = str(values["identity"])
             settings = SeriesSettings(**values["settings"])
@@ -290,7 +290,9 @@ class Series:
             raise
         except (OSError, KeyError, TypeError, ValueError):
             raise _damaged_error(folder) from None
-        series = cls(folder, identity, Ledger.open(ledger_path) if ledger is None else ledger, settings)
+        series = cls(
+            folder, identity, Ledger.open(ledger_path) if ledger is None else ledger, settings
+        )
         reservation = series.reservation
         if reservation.description != series._description_of(reservation):
             raise _damaged_error(folder)
@@ -299,8 +301,8 @@ class Series:
     def __repr__(self) -> str:
         settings = self.settings
         return (
-            f"Series(at most {settings.releases} releases, {settings.full_releases} of them in full:"
-            f" ε = {settings.epsilon:g}, δ = {settings.delta:g})"
+            f"Series(at most {settings.releases} releases, {settings.full_releases} of them in"
+            f" full: ε = {settings.epsilon:g}, δ = {settings.delta:g})"
         )
 
     @property
@@ -343,9 +345,7 @@ class Series:
         Raises:
             BayesgramError: If another process holds it.
         """
-        descriptor = system.open_without_following(
-            self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT
-        )
+        descriptor = system.open_without_following(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
             if not system.try_lock(descriptor, exclusive=True):
                 raise BayesgramError(
@@ -401,7 +401,7 @@ class Series:
         noise = self.check_release(vocabulary, segments)
         state = self.read_state()
         self._catch_up(state)
-        before = Allowances.read(self._users_path(state), state.token, self._read_key())
+        before = Allowances.read(self.users_path(state), state.token, self.read_key())
         number = state.drawn + 1
         allowances, places = before.with_users(read_user_ids(counts))
         allowed = pace(
@@ -411,16 +411,14 @@ class Series:
             releases=self.settings.releases,
             full_releases=self.settings.full_releases,
         )
-        run = SeriesRun(
-            number, _now(), str(output), release_coordinates(vocabulary, segments)
-        )
+        run = SeriesRun(number, _now(), str(output), release_coordinates(vocabulary, segments))
         started = state.next([*state.runs, run])
-        self._write_state(started, allowances.charge(places, allowed))
+        self.write_state(started, allowances.charge(places, allowed))
         return SeriesRelease(
             self, noise, started, allowances, places, allowed, AllowedCounts(counts, allowed.copy())
         )
 
-    def card_details(self, number: int) -> dict[str, Any]:
+    def card_details(self, number: int) -> LedgerCharge:
         """Return what the card of a release says of the series and of the ledger."""
         reservation = self.reservation
         return {
@@ -441,19 +439,19 @@ class Series:
         if reservation.series_token != state.token:
             self.ledger.note_token(reservation.number, before=state.before, token=state.token)
 
-    def _write_state(self, state: SeriesState, allowances: Allowances) -> None:
+    def write_state(self, state: SeriesState, allowances: Allowances) -> None:
         """Write a state, and then note its token in the ledger.
 
         The file of allowances comes first, then the file that names it; both are on disk before the
         ledger knows of them.
         """
-        with write_file_atomically(self._users_path(state), parameter="series") as file:
+        with write_file_atomically(self.users_path(state), parameter="series") as file:
             file.touch(mode=0o600)
             allowances.write(file, state.token)
         self._write_json(STATE_FILE, {"format": FORMAT, **asdict(state)})
         self._catch_up(state)
         for old in self.path.glob("allowances-*.arrow"):
-            if old != self._users_path(state):
+            if old != self.users_path(state):
                 old.unlink(missing_ok=True)
 
     def _write_new_folder(self, state: SeriesState) -> None:
@@ -470,7 +468,7 @@ class Series:
         ) as folder:
             (folder / KEY_FILE).touch(mode=0o600)
             (folder / KEY_FILE).write_bytes(key)
-            Allowances(key).write(folder / self._users_path(state).name, state.token)
+            Allowances(key).write(folder / self.users_path(state).name, state.token)
             for name, content in (
                 (SERIES_FILE, values),
                 (STATE_FILE, {"format": FORMAT, **asdict(state)}),
@@ -483,7 +481,8 @@ class Series:
             file.touch(mode=0o600)
             file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8", newline="\n")
 
-    def _read_key(self) -> bytes:
+    def read_key(self) -> bytes:
+        """Return the key of the hashes of user ids."""
         try:
             key = (self.path / KEY_FILE).read_bytes()
         except OSError:
@@ -492,7 +491,8 @@ class Series:
             raise _damaged_error(self.path)
         return key
 
-    def _users_path(self, state: SeriesState) -> Path:
+    def users_path(self, state: SeriesState) -> Path:
+        """Return the file that holds what every user has used in a state."""
         return self.path / f"allowances-{state.token}.arrow"
 
     def _description(self, state: SeriesState, path: Path) -> dict[str, Any]:
@@ -552,7 +552,7 @@ class SeriesRelease:
         spent = self.allowed - self.counts.left
         runs = [*self.state.runs[:-1], replace(self.state.runs[-1], drawn=True)]
         self.state = self.state.next(runs)
-        self.series._write_state(self.state, self.before.charge(self.places, spent))  # noqa: SLF001 - one concept
+        self.series.write_state(self.state, self.before.charge(self.places, spent))
 
     def failure_note(self, path: str | Path, *, saved: bool) -> str:
         """Return the note of an error after the release had begun.

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from bayesgram.arguments import check_arguments
 from bayesgram.errors import Argument, BayesgramError, UsageError
@@ -56,6 +56,15 @@ OTHER_TOOL = "another tool"  # what an entry of `charge` says in place of a mech
 MAX_DESCRIPTION_LENGTH = 10_000  # characters of the JSON text of a description
 
 
+class SeriesCharge(TypedDict):
+    """What the card of a release says of the series that it belongs to."""
+
+    identity: str
+    release: int
+    releases: int
+    full_releases: int
+
+
 class LedgerCharge(TypedDict):
     """What the card of a release says of its entry in a ledger, and of the shared budget."""
 
@@ -64,6 +73,7 @@ class LedgerCharge(TypedDict):
     entry: int
     epsilon: float
     delta: float
+    series: NotRequired[SeriesCharge]
 
 
 @dataclass(frozen=True, repr=False)

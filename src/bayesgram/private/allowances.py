@@ -2,15 +2,16 @@
 
 A series of W releases is paid for once, as one Gaussian mechanism of multiplier σ. Each of its
 releases has noise of multiplier σ√k, as if k of them could be paid for in full. A query that takes
-the share p of a release, and to which a user contributes z, costs that user p‖z‖²/B². The *allowance*
-of a user is k: all that a user contributes in all releases costs no more. So people who write little,
-or in some of the releases, are not scaled down at all, and the noise is that of k releases.
+the share p of a release, and to which a user contributes z, costs that user p‖z‖²/B². The
+*allowance* of a user is k: all that a user contributes in all releases costs no more. So people who
+write little, or in some of the releases, are not scaled down at all, and the noise is that of k
+releases.
 
-`Allowances` remembers what every user has used: by a keyed hash of the user's id, in integers that are
-rounded up. `pace` says how much of it a user may use in one release. `AllowedCounts` are private counts
-whose sums keep to it: each query limits the norm of every user (`Meter`) and charges what was
-contributed. All of it is private. What a user may use follows from that user's own past alone, and
-from public settings.
+`Allowances` remembers what every user has used: by a keyed hash of the user's id, in integers that
+are rounded up. `pace` says how much of it a user may use in one release. `AllowedCounts` are
+private counts whose sums keep to it: each query limits the norm of every user (`Meter`) and charges
+what was contributed. All of it is private. What a user may use follows from that user's own past
+alone, and from public settings.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ from bayesgram.private.counts import Array, Meter, PrivateCounts, UserCounts, Us
 from bayesgram.private.counts_on_disk import CountsOnDisk
 
 # What a query costs is an integer: a contribution of norm B to a whole release costs so much.
-# Squared norms and shares are rounded up to the next 2⁻⁴⁰ of B² and to the next 2⁻²⁰; their products
+# Squared norms are rounded up to the next 2⁻⁴⁰ of B², and shares to the next 2⁻²⁰; their products
 # then fit in 64 bits.
 FULL_RELEASE = 1 << 40
 NORM_STEP = UNITS * UNITS // FULL_RELEASE
@@ -52,9 +53,9 @@ def pace(
 ) -> Integers:
     """Return how much each user may use in one release, in units of which a full one is 2⁴⁰.
 
-    A user who has been in some share of the releases is expected in the same share of those to come.
-    What is left of the allowance is shared out evenly over them, so that people who write often are
-    scaled down early, instead of being left out late.
+    A user who has been in some share of the releases is expected in the same share of those to
+    come. What is left of the allowance is shared out evenly over them, so that people who write
+    often are scaled down early, instead of being left out late.
 
     Args:
         used: What each user has used so far.
@@ -176,8 +177,8 @@ class Allowances:
 
 def _damaged_error(path: Path) -> BayesgramError:
     return BayesgramError(
-        f"{path}: is missing or damaged, so it is not known what users have used of their allowances."
-        " The series can't go on: make a new one with `bayesgram series create`."
+        f"{path}: is missing or damaged, so it is not known what users have used of their"
+        " allowances. The series can't go on: make a new one with `bayesgram series create`."
     )
 
 
@@ -239,7 +240,9 @@ class AllowedCounts(PrivateCounts):
         return self.counts.unlisted_size
 
     def aggregate_all(
-        self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
+        self,
+        measure: Callable[[UserRows], Array],  # noqa: ARG002
+        merge: np.ufunc = np.add,  # noqa: ARG002
     ) -> Array:
         """Refuse: nobody's allowance would be charged."""
         raise AssertionError("a sum that no allowance is charged for")
@@ -347,7 +350,8 @@ def norm_limits(left: Integers, steps: int) -> Integers:
     squares = np.minimum(left * SHARE_STEPS // steps, FULL_RELEASE) * NORM_STEP
     limits = np.sqrt(squares).astype(np.int64)
     limits -= limits * limits > squares  # a float's root may be rounded up
-    return np.minimum(limits, UNITS)
+    capped: Integers = np.minimum(limits, UNITS)
+    return capped
 
 
 def read_user_ids(counts: PrivateCounts) -> Iterator[pa.LargeBinaryArray]:

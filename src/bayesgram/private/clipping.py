@@ -381,7 +381,7 @@ def _correct_rounding(
     scale: float,
     total: Integers,
     limit: int,
-) -> int:
+) -> np.int64:
     """Correct one user's contribution to `total`, whose Σ z² rounding pushed over the limit².
 
     Returns:
@@ -399,7 +399,7 @@ def _correct_rounding(
 
 
 @kernel
-def enforce_norm_bound(units: Integers, limit: int) -> int:
+def enforce_norm_bound(units: Integers, limit: int) -> np.int64:
     """Lower the largest entries one by one until Σ units² ≤ limit², in integers.
 
     Formal guarantee: afterwards the L2 norm of `units` is at most `limit`, which is B = UNITS or

@@ -297,7 +297,7 @@ def _common_ledger(
 
 
 def _common_series(releases: Sequence[Commitment]) -> Mapping[str, Any] | None:
-    """Return the series that all releases belong to, as the last card describes it; None if none."""
+    """Return the series of all releases, as the last card describes it; None if they have none."""
     series = [(release.ledger or {}).get("series") for release in releases]
     last = series[-1]
     if not isinstance(last, Mapping) or any(
