@@ -72,6 +72,7 @@ _HOMES = {
     "errors": ["BayesgramError", "UsageError"],
     "inference.reinfer": ["infer"],
     "mechanisms.publish": ["release"],
+    "mechanisms.series": ["Series"],
     "mechanisms.discovery": ["discover"],
     "mechanisms.gaussian": ["Gaussian"],
     "mechanisms.laplace": ["Laplace", "LaplacePublic"],

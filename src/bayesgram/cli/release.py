@@ -144,9 +144,11 @@ def release(
             )
             print_dry_run(checked, vocabulary, expected_users, json=json)
             return
-        if open_series is not None:
-            BudgetNotice.open(open_series.ledger.path, None, output)
-        notice = None if ledger is None else BudgetNotice.open(ledger, budget, output)
+        notice = None
+        if series is not None:
+            notice = BudgetNotice.open_series(series, output)
+        elif ledger is not None:
+            notice = BudgetNotice.open(ledger, budget, output)
         with console.progress(f"Releasing by {mechanism}") as show_progress:
             result = publish.release(
                 user_counts,

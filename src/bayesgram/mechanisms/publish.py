@@ -155,7 +155,8 @@ def release(
         unit: What one user id stands for, where it is not all of a user's text.
         expected_users: A public bound on the number of users, by which the card judges δ.
         command: How the release was asked for; noted on the card.
-        on_reserved: Called with the number of the ledger's entry as soon as it is there.
+        on_reserved: Called with the number of the ledger's entry as soon as it is there; with the
+            number of the release in its series.
         previous: A release that this one follows: its prior. It is public, and costs nothing more.
         series: The series that this is a release of, which is paid for already: give no budget, no
             ledger and no seed. `output` is needed.
@@ -330,6 +331,8 @@ def _release_in_series(
         path = cast("str | Path", options.output)
         check_output(mechanism, vocabulary, path, force=options.force)
         begun = series.begin(flat, vocabulary, path, segment_count)
+        if options.on_reserved is not None:
+            options.on_reserved(begun.number)
         saved_before = len(written_paths)
         try:
             result: Release | SegmentedRelease = mechanism.draw(

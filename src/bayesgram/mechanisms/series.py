@@ -281,7 +281,7 @@ class Series:
             )
             identity = str(values["identity"])
             settings = SeriesSettings(**values["settings"])
-            ledger_path = Path(values["ledger"])
+            ledger_path = folder / values["ledger"]
         except (FileNotFoundError, NotADirectoryError):
             raise UsageError(
                 f"{path}: is no series; make one with `bayesgram series create`."
@@ -459,7 +459,7 @@ class Series:
         values = {
             "format": FORMAT,
             "identity": self.identity,
-            "ledger": str(self.ledger.path),
+            "ledger": _relative_path(self.ledger.path, self.path),
             "settings": self.settings.to_json(),
         }
         files = (SERIES_FILE, STATE_FILE, KEY_FILE)
@@ -616,6 +616,14 @@ def check_lasting_unit(unit: str | None) -> str:
             " that stay the same, and leave it out; or release without a series.",
         )
     return unit
+
+
+def _relative_path(path: Path, folder: Path) -> str:
+    """Return a path as seen from a folder, so that both can be moved together."""
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:  # another drive
+        return str(path)
 
 
 def _damaged_error(path: Path) -> BayesgramError:
