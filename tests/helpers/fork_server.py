@@ -95,6 +95,7 @@ class ForkServer:
         environment,
         limit_seconds=LIMIT_SECONDS,
         end_signal=signal.SIGABRT,
+        encoding="utf-8",
     ):
         """Run a program in a fork to its end, or until `end_signal` ends it after `limit_seconds`."""
         with tempfile.TemporaryDirectory() as output:
@@ -111,7 +112,7 @@ class ForkServer:
                     "end_signal": int(end_signal),
                 }
             )
-            stdout, stderr = (path.read_text(encoding="utf-8") for path in streams)
+            stdout, stderr = (path.read_text(encoding=encoding) for path in streams)
         return ProgramResult(stdout=stdout, stderr=stderr, **answer)
 
     def warm_up(self, program, *arguments, cwd):
