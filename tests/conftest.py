@@ -5,6 +5,7 @@ import os
 import pytest
 
 from helpers.hypothesis_profiles import load_profile
+from helpers.without_posix import remove_posix
 
 # Folders and files whose tests run whole commands, servers, a browser, Spark, or minutes of numbers.
 # `make check` leaves them out.
@@ -24,6 +25,7 @@ SLOW = (
     "tests/test_kernels.py",
     "tests/test_notebook.py",
     "tests/test_starting.py",
+    "tests/test_systems.py",
     "tests/test_wheel.py",
 )
 
@@ -35,11 +37,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 load_profile()
 
 
+if os.environ.get("BAYESGRAM_WITHOUT_POSIX"):
+    import _pytest.tmpdir
+
+    _pytest.tmpdir.get_user_id = lambda: None  # it asks for the name of the system
+    remove_posix()
+
+
 def pytest_collection_modifyitems(items):
-    """Mark slow tests by the file that they are in."""
+    """Mark slow tests by the file that they are in, and skip those that this system can't run."""
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+        posix = item.get_closest_marker("posix")
+        if posix and not hasattr(os, "fork"):
+            item.add_marker(pytest.mark.skip(reason=f"needs POSIX: {posix.args[0]}"))
 
 
 @pytest.fixture(scope="module", params=["sorted", "hashed"])

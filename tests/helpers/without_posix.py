@@ -1,16 +1,19 @@
-"""Run the command line as if POSIX were missing: a program for the fork server.
+"""Run the command line, or tests, as if POSIX were missing.
 
-A simulation of Windows on Linux, as far as Python's own modules reach. `remove_posix` hides what
-Windows lacks, and lets calls behave as they do there:
+This is a simulation of Windows on Linux, as far as Python's own modules reach. `remove_posix` hides
+what Windows lacks, and lets calls behave as they do there:
 
-- no fcntl, fork, owners, SIGHUP, O_DIRECTORY, O_NOFOLLOW, and no mode but "read only";
+- no fcntl, fork, owners, SIGHUP, O_DIRECTORY, O_NOFOLLOW, and no permissions;
 - a rename never replaces anything; a file that is open, or mapped, can't be removed, renamed or
   replaced, nor can the folder that it is in; a folder can't be opened;
 - only what may be written can be flushed;
-- text that states neither is read and written as cp1252, with CRLF, also on standard output.
+- text is read and written as cp1252, with CRLF, where the call states neither.
 
-Not simulated: the paths of Windows, its locks (portalocker uses flock here, but this is what takes
-portalocker's way through our code), and what libraries do in C and Rust.
+Not simulated: the paths of Windows, its locks (portalocker uses flock here, but our code takes the
+way to portalocker), and what libraries do in C and Rust.
+
+As a program, for the fork server, it runs the command line, with standard output in cp1252, too.
+With the variable BAYESGRAM_WITHOUT_POSIX, tests/conftest.py lets all tests run like this.
 """
 
 import builtins
@@ -25,6 +28,8 @@ import tempfile
 from pathlib import Path
 
 ENCODING = "cp1252"
+# Those that find a system call by its name when they are loaded, as they do not on Windows.
+LOADED_BEFORE = ("pandas", "polars", "portalocker")
 MODULES = ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty")
 OS_NAMES = (
     *("chown", "chroot", "copy_file_range", "ctermid", "eventfd", "fchdir", "fchmod", "fchown"),
@@ -39,12 +44,17 @@ OS_NAMES = (
     *("uname", "wait", "wait3", "wait4", "waitid", "writev"),
     *("O_CLOEXEC", "O_DIRECTORY", "O_DSYNC", "O_NOFOLLOW", "O_NONBLOCK", "O_PATH", "O_SYNC"),
 )
-SIGNALS = {"SIGINT", "SIGTERM", "SIGABRT", "SIGFPE", "SIGILL", "SIGSEGV", "SIGBREAK"}
+SIGNALS = {"SIGINT", "SIGTERM", "SIGABRT", "SIGFPE", "SIGILL", "SIGSEGV"}
+
+# The calls that are changed, as they were.
+rename, replace, unlink, mkdir = os.rename, os.replace, os.unlink, os.mkdir
+open_descriptor, fsync, open_file = os.open, os.fsync, io.open
 
 
 def remove_posix():
     """Hide what Windows lacks from everything that is imported or called from here on."""
-    importlib.import_module("portalocker")  # as its own way to lock needs fcntl here
+    for name in LOADED_BEFORE:
+        importlib.import_module(name)
     for name in MODULES:
         sys.modules[name] = None
     for name in OS_NAMES:
@@ -54,15 +64,23 @@ def remove_posix():
         if name not in SIGNALS:
             delattr(signal, name)
     shutil._use_fd_functions = False  # they need dir_fd
-    _change_files()
-    _change_text()
+    tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # the first is removed while it is open
+    os.rename, os.replace, os.unlink, os.remove = rename_new, replace_file, remove, remove
+    os.open, os.fsync, os.mkdir, os.chmod = open_plain, flush_writable, make_folder, change_mode
+    io.open = builtins.open = open_text
+    if os.environ.get("WITHOUT_HARD_LINKS"):  # as FAT is
+        os.link = refuse_link
 
 
-def _refuse(path, code=errno.EACCES):
+def refuse(path, code=errno.EACCES):
     raise OSError(code, os.strerror(code), str(path))
 
 
-def _is_in_use(path):
+def refuse_link(source, target, **_):
+    refuse(target, errno.EPERM)
+
+
+def is_in_use(path):
     """Whether this process has a file open or mapped, or one in this folder."""
     used = set()
     for descriptor in Path("/proc/self/fd").iterdir():
@@ -70,83 +88,70 @@ def _is_in_use(path):
             used.add(descriptor.readlink())
         except OSError:  # the one that lists them
             continue
-    with real_open("/proc/self/maps", encoding="utf-8") as lines:
+    with open_file("/proc/self/maps", encoding="utf-8") as lines:
         used |= {Path(line.split(maxsplit=5)[5].rstrip("\n")) for line in lines if "/" in line}
     path = Path(path).parent.resolve() / Path(path).name
     return any(file == path or path in file.parents for file in used)
 
 
-real_open = io.open
+def rename_new(source, target):
+    if os.path.lexists(target):
+        refuse(target, errno.EEXIST)
+    if is_in_use(source):
+        refuse(source)
+    rename(source, target)
 
 
-def _change_files():
-    rename, replace, unlink, link = os.rename, os.replace, os.unlink, os.link
-    mkdir, open_file, fsync = os.mkdir, os.open, os.fsync
-
-    def rename_new(source, target):
-        if os.path.lexists(target):
-            _refuse(target, errno.EEXIST)
-        if _is_in_use(source):
-            _refuse(source)
-        rename(source, target)
-
-    def replace_file(source, target):
-        if Path(target).is_dir() or _is_in_use(source) or _is_in_use(target):
-            _refuse(target)
-        replace(source, target)
-
-    def remove_closed(path, *, dir_fd=None):
-        assert dir_fd is None
-        if _is_in_use(path):
-            _refuse(path)
-        unlink(path)
-
-    def open_plain(path, flags, mode=0o777, *, dir_fd=None):
-        assert dir_fd is None
-        if Path(path).is_dir():
-            _refuse(path)
-        return open_file(path, flags, mode | 0o666)
-
-    def flush_writable(descriptor):
-        fields = real_open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii").read().split()
-        if int(fields[fields.index("flags:") + 1], 8) & os.O_ACCMODE == os.O_RDONLY:
-            _refuse(descriptor, errno.EBADF)
-        fsync(descriptor)
-
-    os.rename, os.replace, os.unlink, os.remove = (
-        rename_new,
-        replace_file,
-        remove_closed,
-        remove_closed,
-    )
-    os.open, os.fsync = open_plain, flush_writable
-    tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # the other is removed while it is open
-    os.mkdir = lambda path, mode=0o777, *, dir_fd=None: mkdir(path)
-    os.chmod = lambda path, mode, **_: None  # no more than "read only" could change
-    if os.environ.get("WITHOUT_HARD_LINKS"):  # such as FAT
-        os.link = lambda *_, **__: _refuse("link", errno.EPERM)
-    else:
-        os.link = link
+def replace_file(source, target):
+    if Path(target).is_dir() or is_in_use(source) or is_in_use(target):
+        refuse(target)
+    replace(source, target)
 
 
-def _change_text():
-    """Text is cp1252 with CRLF where nothing else is said."""
+def remove(path, *, dir_fd=None):
+    assert dir_fd is None
+    if is_in_use(path):
+        refuse(path)
+    unlink(path)
 
-    def open_text(
-        file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *more, **named
-    ):
-        if "b" not in mode:
-            encoding = ENCODING if encoding in {None, "locale"} else encoding
-            newline = "\r\n" if newline is None and set(mode) & set("wax+") else newline
-        return real_open(file, mode, buffering, encoding, errors, newline, *more, **named)
 
-    io.open = builtins.open = open_text
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding=ENCODING, errors="strict", newline="\r\n")
+def open_plain(path, flags, mode=0o777, *, dir_fd=None):
+    assert dir_fd is None
+    if Path(path).is_dir():
+        refuse(path)
+    return open_descriptor(path, flags, mode | 0o666)
+
+
+def flush_writable(descriptor):
+    with open_file(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as file:
+        fields = file.read().split()
+    if int(fields[fields.index("flags:") + 1], 8) & os.O_ACCMODE == os.O_RDONLY:
+        refuse(descriptor, errno.EBADF)
+    fsync(descriptor)
+
+
+def make_folder(path, mode=0o777, *, dir_fd=None):
+    assert dir_fd is None
+    mkdir(path)
+
+
+def change_mode(path, mode, *, dir_fd=None, follow_symlinks=True):
+    """Change nothing: only "read only" could be changed."""
+
+
+def open_text(
+    file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *more, **named
+):
+    if "b" not in mode:
+        encoding = ENCODING if encoding in {None, "locale"} else encoding
+        newline = "\r\n" if newline is None and set(mode) & set("wax+") else newline
+    return open_file(file, mode, buffering, encoding, errors, newline, *more, **named)
 
 
 if __name__ == "__main__":
     remove_posix()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding=ENCODING, errors="strict", newline="\r\n")
     from bayesgram import system
     from bayesgram.cli.app import main
 
