@@ -29,6 +29,15 @@ SLOW = (
     "tests/test_wheel.py",
 )
 
+# What needs POSIX as a whole, by the reason; single tests are marked where they stand.
+NEED_POSIX = {
+    "tests/faults/": "a shim before the C library",
+    "tests/fuzz/": "fork",
+    "tests/mutants/": "patch",
+    "tests/spark/": "fork",
+    "tests/test_starting.py": "fork",
+}
+
 # As the command line does: two test processes share two cores. It is read when NumPy is loaded, so
 # nothing here loads it before.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -49,9 +58,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
-        posix = item.get_closest_marker("posix")
-        if posix and not hasattr(os, "fork"):
-            item.add_marker(pytest.mark.skip(reason=f"needs POSIX: {posix.args[0]}"))
+        if not hasattr(os, "fork"):
+            marks = item.iter_markers("posix")
+            reasons = [
+                reason for path, reason in NEED_POSIX.items() if item.nodeid.startswith(path)
+            ]
+            for reason in [*reasons, *(mark.args[0] for mark in marks)]:
+                item.add_marker(pytest.mark.skip(reason=f"needs POSIX: {reason}"))
 
 
 @pytest.fixture(scope="module", params=["sorted", "hashed"])

@@ -11,7 +11,9 @@ from bayesgram.cli.console import format_argument
 from bayesgram.errors import BayesgramError
 from helpers import fork_server
 
-PROGRAM = Path(sys.executable).parent / "bayesgram"
+PROGRAM = Path(sys.executable).parent / (
+    "bayesgram.exe" if sys.platform == "win32" else "bayesgram"
+)
 
 
 def bayesgram(*arguments, cwd, **env):

@@ -7,7 +7,7 @@ those of `python PROGRAM ARGUMENTS`.
 
 `run` and `run_code` use one server for the whole test process, which has loaded nothing of
 Bayesgram. Where the environment differs in a variable that libraries read when they are loaded, the
-program gets a Python of its own. `faults/harness.py` starts a server with its fault shim, and lets
+program gets a Python of its own; so it does on systems other than Linux. `faults/harness.py` starts a server with its fault shim, and lets
 it run commands itself first (`warm_up`).
 
 This file is also the server's program; requests and answers are lines of JSON.
@@ -137,13 +137,13 @@ def run(program, *arguments, cwd, **environment):
     """Run a Python program to its end; `environment` is added to that of this process."""
     environment = os.environ | environment
     argv = [str(program), *map(str, arguments)]
-    if loading_variables(environment) != LOADED_WITH:
+    if sys.platform != "linux" or loading_variables(environment) != LOADED_WITH:
         return subprocess.run(
-            [sys.executable, *argv],
+            [sys.executable, *argv],  # a program of Windows (.exe) that pip made is a zip of Python
             cwd=cwd,
-            env=environment,
+            env=({} if sys.platform == "linux" else {"PYTHONUTF8": "1"}) | environment,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=LIMIT_SECONDS,
             check=False,
         )

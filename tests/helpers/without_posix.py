@@ -23,6 +23,7 @@ import io
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -63,6 +64,7 @@ def remove_posix():
     for name in [name for name in vars(signal) if name.startswith("SIG") and name[3].isalpha()]:
         if name not in SIGNALS:
             delattr(signal, name)
+    subprocess.Popen.kill = subprocess.Popen.terminate
     shutil._use_fd_functions = False  # they need dir_fd
     tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # the first is removed while it is open
     os.rename, os.replace, os.unlink, os.remove = rename_new, replace_file, remove, remove

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import sqlite3
 from contextlib import closing
 
@@ -98,6 +97,7 @@ def test_a_header_that_hashes_well_and_says_nonsense_is_refused(ledger, epsilon)
         read_ledger(ledger.path)
 
 
+@pytest.mark.posix("owners")
 def test_a_lock_of_another_user_keeps_its_rights(ledger, monkeypatch):
     lock = ledger.path.with_name(ledger.path.name + ".lock")
     lock.chmod(0o640)
@@ -133,8 +133,11 @@ def test_where_sqlite_keeps_no_journal_on_disk_nothing_is_written(ledger, monkey
         ledger.reserve(SOME, {})
 
 
+@pytest.mark.posix("a limit on the size of files")
 def test_a_disk_that_does_not_take_an_entry_says_that_it_may_be_there(ledger):
     """The file may not grow as it must: SQLite finds out when it commits, and the entry is not there."""
+    import resource
+
     size, (soft, hard) = ledger.path.stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, hard))
     try:
