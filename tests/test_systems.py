@@ -101,7 +101,7 @@ def test_the_results_without_posix_are_the_same_bytes(folders):
 
 
 def test_names_of_files_are_allowed_on_every_system(folders):
-    names = [path for path in contents(folders[0][0])]
+    names = list(contents(folders[0][0]))
     assert not [name for name in names if set(name) & set('<>:"|?*\\') or name[-1] in ". "]
     assert len({name.casefold() for name in names}) == len(names)
 

@@ -22,12 +22,12 @@ from bayesgram.io.atomic import (
     unfinished_folder,
     write_file_atomically,
 )
+from helpers.modes import has_mode
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from bayesgram.io.atomic import spill_folder, unfinished_folder
-from helpers.modes import has_mode
 with spill_folder(Path(sys.argv[1])) as scratch, unfinished_folder(Path(sys.argv[1], "out")) as aside:
     (scratch / "words").write_text("private")
     print(flush=True)
