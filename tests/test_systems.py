@@ -219,6 +219,34 @@ def test_a_stopped_run_leaves_nothing_without_posix(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_whose_files_are_open_is_kept_and_the_message_says_what_to_do(tmp_path):
+    code = f"""if True:
+        import sys
+        sys.path.insert(0, {str(WITHOUT_POSIX.parent)!r})
+        from without_posix import remove_posix
+        remove_posix()
+        from pathlib import Path
+        from bayesgram.errors import BayesgramError
+        from bayesgram.io.atomic import write_folder_atomically
+        for text in ("old", "new", "newer"):
+            with open("out/a" if text == "new" else sys.argv[0]) as reader:
+                try:
+                    with write_folder_atomically("out", contents=["a"], force=True) as folder:
+                        (folder / "a").write_text(text)
+                except BayesgramError as error:
+                    print(error)
+            print(Path("out/a").read_text())
+    """
+    done = fork_server.run_code(code, cwd=tmp_path)
+    assert done.stdout.splitlines() == [
+        "old",
+        f"{tmp_path / 'out'}: writing failed (Permission denied); nothing was left behind. Close what has it open, then run it again.",
+        "old",
+        "newer",
+    ], done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_lock_kinds_that_come_at_the_same_time_do_not_both_write(tmp_path, monkeypatch):
     """A second look, under the lock, sees a lock file of the other kind that appeared meanwhile."""
     from bayesgram.errors import UsageError

@@ -2,9 +2,12 @@
 
 import sqlite3
 
+from bayesgram import system
 from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.ledger import Ledger
+
+LOCK_SUFFIX = ledger_io.LOCK_SUFFIXES[system.LOCK_KIND]  # of the lock file beside a ledger
 
 _CREATED = {}  # bytes of a ledger, by its population and budget
 

@@ -13,7 +13,8 @@ Not simulated: the paths of Windows, its locks (portalocker uses flock here, but
 way to portalocker), and what libraries do in C and Rust.
 
 As a program, for the fork server, it runs the command line, with standard output in cp1252, too.
-With the variable BAYESGRAM_WITHOUT_POSIX, tests/conftest.py lets all tests run like this.
+With the variable BAYESGRAM_WITHOUT_POSIX, all tests run like this (tests/conftest.py), and so do
+the commands that they start (helpers/commands.py), with standard output in UTF-8.
 """
 
 import builtins
@@ -66,6 +67,7 @@ def remove_posix():
             delattr(signal, name)
     subprocess.Popen.kill = subprocess.Popen.terminate
     shutil._use_fd_functions = False  # they need dir_fd
+    shutil._USE_CP_SENDFILE = False
     tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # the first is removed while it is open
     os.rename, os.replace, os.unlink, os.remove = rename_new, replace_file, remove, remove
     os.open, os.fsync, os.mkdir, os.chmod = open_plain, flush_writable, make_folder, change_mode
@@ -152,8 +154,9 @@ def open_text(
 
 if __name__ == "__main__":
     remove_posix()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding=ENCODING, errors="strict", newline="\r\n")
+    if not os.environ.get("BAYESGRAM_WITHOUT_POSIX"):
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(encoding=ENCODING, errors="strict", newline="\r\n")
     from bayesgram import system
     from bayesgram.cli.app import main
 

@@ -218,11 +218,11 @@ def test_what_other_threads_still_write_to_goes_too(tmp_path, monkeypatch):
 
 
 def test_where_files_can_not_be_locked_nothing_is_removed(tmp_path, monkeypatch):
-    def unsupported(*_):
+    def unsupported(*_, **__):
         raise OSError(95, "Operation not supported")
 
     left(tmp_path, ".bayesgram-scratch-")
-    monkeypatch.setattr(system.fcntl, "flock", unsupported)
+    monkeypatch.setattr(system, "try_lock", unsupported)
     with spill_folder(tmp_path) as folder:
         assert folder.exists()
         assert states(tmp_path) == [FolderState.UNKNOWN, FolderState.IN_USE] or states(

@@ -17,7 +17,7 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
 from bayesgram.version import page_pointer
-from helpers.ledger_files import SMALL_SPEND, TENTH_SPEND
+from helpers.ledger_files import LOCK_SUFFIX, SMALL_SPEND, TENTH_SPEND
 from helpers.modes import has_mode
 
 
@@ -28,7 +28,7 @@ def test_a_new_ledger_is_empty_and_private(ledger):
     assert has_mode(ledger.path, 0o600)
     assert sorted(path.name for path in ledger.path.parent.iterdir()) == [
         "app.ledger",
-        "app.ledger.lock",
+        f"app.ledger{LOCK_SUFFIX}",
     ]
     assert is_ledger(ledger.path)
 
@@ -190,7 +190,10 @@ def test_odd_paths(tmp_path):
     path = tmp_path / "50% of #1? é &mode=memory.ledger"
     Ledger.create(path, population="p", budget=Budget(1)).reserve(SMALL_SPEND, {})
     assert read_ledger(path).last_number == 1
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, f"{path.name}.lock"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+        path.name,
+        f"{path.name}{LOCK_SUFFIX}",
+    ]
 
 
 def test_hard_links_are_refused_and_symbolic_ones_followed(used):
@@ -211,7 +214,7 @@ def test_a_ledger_in_wal_mode_goes_back_to_one_file(used):
     used.reserve(SMALL_SPEND, {})
     assert sorted(path.name for path in used.path.parent.iterdir()) == [
         "app.ledger",
-        "app.ledger.lock",
+        f"app.ledger{LOCK_SUFFIX}",
     ]
     assert used.read().last_number == 6
 

@@ -15,6 +15,7 @@ from bayesgram.privacy.accounting import Spend, gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import read_ledger
+from helpers.ledger_files import LOCK_SUFFIX
 
 SOME = Spend(pure_epsilon=0.05)
 
@@ -188,4 +189,7 @@ def test_a_ledger_is_made_also_where_its_lock_is_not(tmp_path, monkeypatch):
         ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1))
     assert [path.name for path in tmp_path.iterdir()] == ["a.ledger"]
     assert ledger.reserve(Spend(pure_epsilon=0.1), {}) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ledger", "a.ledger.lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.ledger",
+        f"a.ledger{LOCK_SUFFIX}",
+    ]

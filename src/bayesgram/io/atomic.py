@@ -276,6 +276,8 @@ def _writing_error(
             f"{target}: can't be written there ({reason}); choose another ", parameter, "."
         )
     advice = "Free some space" if error.errno in DISK_FULL else "Mend that"
+    if error.errno == errno.EACCES and not system.CAN_REMOVE_OPEN_FILES:
+        advice = "Close what has it open"
     if staging and staging.exists():
         leftovers = f"what was begun is in {staging}"
     else:
