@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import bayesgram
-from bayesgram import system
 from bayesgram.privacy.ledger_io import read_ledger
 from helpers import fork_server
 from helpers.commands import PROGRAM
@@ -245,30 +244,6 @@ def test_a_folder_whose_files_are_open_is_kept_and_the_message_says_what_to_do(t
         "newer",
     ], done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_lock_kinds_that_come_at_the_same_time_do_not_both_write(tmp_path, monkeypatch):
-    """A second look, under the lock, sees a lock file of the other kind that appeared meanwhile."""
-    from bayesgram.errors import UsageError
-    from bayesgram.privacy import ledger_io
-    from bayesgram.privacy.accounting import Spend
-    from bayesgram.privacy.budget import Budget
-    from bayesgram.privacy.ledger import Ledger
-
-    ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(1))
-    try_lock = system.try_lock
-
-    def late(descriptor, *, exclusive):
-        (tmp_path / "app.ledger.lock-portalocker").touch()
-        return try_lock(descriptor, exclusive=exclusive)
-
-    monkeypatch.setattr(system, "try_lock", late)
-    with pytest.raises(UsageError, match="neither sees the locks of the other"):
-        ledger.reserve(Spend(pure_epsilon=0.1), {})
-    monkeypatch.undo()
-    (tmp_path / "app.ledger.lock-portalocker").unlink()
-    assert read_ledger(ledger.path).last_number == 0
-    assert ledger_io.is_ledger(ledger.path)
 
 
 def test_text_files_have_the_same_line_ends_on_every_system():

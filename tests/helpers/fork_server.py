@@ -209,7 +209,10 @@ def run_here(request):
     os.chdir(request["cwd"])
     server_argv = sys.argv
     sys.argv = request["argv"]
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+    ):
         runpy.run_path(sys.argv[0], run_name="__main__")
     sys.argv = server_argv
     return {}

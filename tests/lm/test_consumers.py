@@ -315,8 +315,7 @@ def test_bad_requests_are_refused(release, tmp_path):
     requests += [
         (
             lambda write=write: write(rows, tmp_path / "x"),
-            "the release has whole rows, and this format needs words; export rows as suggest, hub,"
-            " tsv, jsonl, parquet or model.",
+            "the release has whole rows, and this format needs words; export rows as suggest, hub, tsv, jsonl, parquet or model.",
         )
         for write in (consumers.write_aosp, consumers.write_hunspell)
     ]
