@@ -229,7 +229,9 @@ def test_lucene_reads_every_suggestion(tmp_path):
     rows = {'say "hi", ok': 9.0, "#tag": 8.0, "a\u2028b": 7.0, "👩‍👧 ok": 6.0, "שלום": 5.0}
     rows |= {"x" * 3000: 4.0, "much": 3e12, "and/or\\": 3.0, " space": 2.0, "\ufeffmark": 0.2}
     path = tmp_path / "s.tsv"
-    consumers.write_suggest(make_release({(row,): n for row, n in rows.items()}, tokenizer="rows"), path)
+    consumers.write_suggest(
+        make_release({(row,): n for row, n in rows.items()}, tokenizer="rows"), path
+    )
     assert read_with_lucene(path) == read_lucene(path)
     assert read_lucene(path).keys() == rows.keys()
 
@@ -318,7 +320,8 @@ def test_the_head_of_a_dataset_card_is_yaml(release, tmp_path, locale):
         "size_categories": ["n<1K"],
         "tags": ["differential-privacy", "n-grams"],
         "configs": [
-            {"config_name": name, "data_files": f"{name}.parquet"} for name in ("unigrams", "bigrams")
+            {"config_name": name, "data_files": f"{name}.parquet"}
+            for name in ("unigrams", "bigrams")
         ],
     }
     assert "left out" not in body
@@ -407,8 +410,10 @@ def test_bad_requests_are_refused(release, tmp_path):
     requests += [
         (
             lambda write=write: write(rows, tmp_path / "x"),
-            "the release has whole rows, and this format needs words; export rows as suggest, hub,"
-            " tsv, jsonl, parquet or model.",
+            (
+                "the release has whole rows, and this format needs words; export rows as suggest,"
+                " hub, tsv, jsonl, parquet or model."
+            ),
         )
         for write in (consumers.write_aosp, consumers.write_hunspell)
     ]

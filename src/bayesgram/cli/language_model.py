@@ -207,9 +207,8 @@ def export(  # noqa: PLR0915 - one step after another
         "output": str(output),
         "format": str(format_),
         "claim": loaded.card.claim,
+        **({"rows": True} if loaded.card.is_of_rows else {}),
     }
-    if loaded.tokenizer.is_rows:
-        report["rows"] = True
     if format_ not in MODEL_FORMATS:
         casing = read_casing(loaded.card.vocabulary["tokenizer"])
         with console.step("Writing"):

@@ -420,9 +420,7 @@ def write_hub(
     return Written(len(table))
 
 
-def _dataset_card(
-    release: Release, table: pa.Table, configs: Sequence[str], locale: str
-) -> str:
+def _dataset_card(release: Release, table: pa.Table, configs: Sequence[str], locale: str) -> str:
     """Return README.md: a YAML header for the hub, and what the release's card says."""
     card = release.card
     is_rows = release.tokenizer.is_rows
@@ -455,7 +453,8 @@ def _dataset_card(
         "ngram": "the row, normalised" if is_rows else "the tokens, joined by spaces",
         "probability": f"its share among all {among}",
         "count": (
-            f"how often people wrote it: the probability times the noisy total of the {among}"
+            f"an estimate of how often people wrote it, of each person up to a limit (the clip"
+            f" norm): the probability times the noisy total of the {among}"
             if has_totals
             else "the probability times a million; no total is known"
         ),
