@@ -143,15 +143,15 @@ def test_the_page_takes_rows(folder):
     vocabulary = bg.Vocabulary.load(folder / "found" / "vocab.parquet")
     release = bg.Release.load(folder / "out")
     ask = make_client(made=lambda _: [("out", release)], words=vocabulary)
-    columns = ask("/api/predict", {"text": "Weather  in Berl"}).json()["columns"]
-    assert ["weather in berlin"] in [
-        [word["word"] for word in column["words"]] for column in columns
-    ]
+    # All rows were discovered, so there is no column of public text.
+    assert ask("/api/about").json()["public"] is None
+    (column,) = ask("/api/predict", {"text": "Weather  in Berl"}).json()["columns"]
+    assert [word["word"] for word in column["words"]] == ["weather in berlin"]
     rows = ask("/api/ngrams?text=weather&size=10").json()["rows"]
     assert {row["ngram"] for row in rows} == {"weather in berlin", "weather in bern"}
     card = ask("/api/card").json()
     assert "5 rows" in json.dumps(card)
-    assert "how to cook zog" in ask("/api/download?format=csv").text
+    assert "how to cook zog" in ask("/api/download?kind=csv").text
 
 
 def test_more_commands_take_rows(folder):
