@@ -150,7 +150,8 @@ def test_the_page_takes_rows(folder):
     rows = ask("/api/ngrams?text=weather&size=10").json()["rows"]
     assert {row["ngram"] for row in rows} == {"weather in berlin", "weather in bern"}
     card = ask("/api/card").json()
-    assert "5 rows" in json.dumps(card)
+    assert "Probabilities of 5 rows. They come from " in json.dumps(card)
+    assert "the listed words" not in json.dumps(card)
     assert "how to cook zog" in ask("/api/download?kind=csv").text
 
 
