@@ -79,12 +79,31 @@ def test_a_run_that_is_killed_costs_allowance_and_can_be_made_again(made, tmp_pa
     work = tmp_path / "work"
     subprocess.run(["cp", "-r", made, work], check=True)
     run_in_process(
-        *["series", "create", "killed.series", "--ledger", "app.ledger", "--epsilon", "0.5", "--delta", "1e-7"],
+        *[
+            "series",
+            "create",
+            "killed.series",
+            "--ledger",
+            "app.ledger",
+            "--epsilon",
+            "0.5",
+            "--delta",
+            "1e-7",
+        ],
         cwd=work,
     )
     state = work / "killed.series" / "state.json"
     first = state.read_bytes()
-    arguments = ["release", "counts", "--vocab", "vocab.parquet", "--series", "killed.series", "-o", "out"]
+    arguments = [
+        "release",
+        "counts",
+        "--vocab",
+        "vocab.parquet",
+        "--series",
+        "killed.series",
+        "-o",
+        "out",
+    ]
     process = subprocess.Popen(
         [sys.executable, PROGRAM, *arguments],
         cwd=work,

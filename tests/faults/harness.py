@@ -215,7 +215,9 @@ class Laboratory:
         except BayesgramError as error:
             yield f"the series is refused: {error}"
             return
-        if len(used) != len(old_used) or any(now < old for now, old in zip(used, old_used, strict=False)):
+        if len(used) != len(old_used) or any(
+            now < old for now, old in zip(used, old_used, strict=False)
+        ):
             yield "allowances were given back"
         charged = used != old_used
         if published and not charged:
