@@ -339,14 +339,15 @@ class ReadingBar:
         """Return a reader of rows that moves the bar; several readers move it together.
 
         Args:
-            inputs: Paths, folders or patterns.
+            inputs: Paths, folders, patterns, or URIs of databases.
             times: How often all of it is going to be read.
             **arguments: Those of `read_records`.
         """
         from bayesgram.io import read_records
+        from bayesgram.io.uris import to_input
 
-        paths = [Path(path) for path in inputs]  # errors may name a path, but not another string
-        reader = read_records(paths, on_progress=self._advance, **arguments)
+        sources = [*map(to_input, inputs)]
+        reader = read_records(sources, on_progress=self._advance, **arguments)
         self._bytes_left += times * reader.size
         self._bytes_total += times * reader.size
         self._bar.update(self._task, total=self._bytes_total)

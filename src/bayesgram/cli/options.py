@@ -657,7 +657,9 @@ def typed_command(context: typer.Context) -> str:
 
 
 def _as_word(value: object) -> str:
-    """Return a path, number or choice as a person would type it."""
+    """Return a path, number or choice as a person would type it, and a URI without its secrets."""
+    from bayesgram.io.uris import redact
+
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
-    return str(getattr(value, "value", value))
+    return redact(str(getattr(value, "value", value)))
