@@ -91,6 +91,8 @@ _ADVICE = {
     ".ods": "Save the sheet as CSV (UTF-8).",
     ".db": "Export the table as CSV or Parquet.",
     ".sqlite": "Export the table as CSV or Parquet.",
+    ".duckdb": "Name a table of it: duckdb:PATH?table=NAME.",
+    ".ddb": "Name a table of it: duckdb:PATH?table=NAME.",
     ".orc": "Write it as Parquet.",
     ".avro": "Write it as Parquet.",
     ".pkl": "Write it as Parquet.",

@@ -63,7 +63,7 @@ def _open_reader(source: Source, columns: Columns) -> pa.RecordBatchReader:
             return _open_duckdb(table, columns)
         case "ibis":
             columns.check_present(source.name, table.columns)
-            return _open_ibis(table.select(*columns.names))
+            return open_ibis(table.select(*columns.names))
         case "datasets":
             return _open_dataset(source, columns)
         case "polars" if hasattr(table, "collect_schema") and hasattr(table, "collect"):
@@ -100,13 +100,17 @@ def _open_duckdb(relation: Any, columns: Columns) -> pa.RecordBatchReader:  # no
     return selected.to_arrow_reader(TABLE_ROWS)
 
 
-def _open_ibis(table: Any) -> pa.RecordBatchReader:  # noqa: ANN401 - an extra
+def open_ibis(table: Any) -> pa.RecordBatchReader:  # noqa: ANN401 - an extra
     """Return a reader of a table of Ibis."""
     backend = table.get_backend()
-    if backend.name == "duckdb":
-        # Ibis 12 asks DuckDB for batches by a name that DuckDB 2 has given up.
-        return backend.raw_sql(backend.compile(table)).to_arrow_reader(TABLE_ROWS)
-    return table.to_pyarrow_batches(chunk_size=TABLE_ROWS)
+    if backend.name != "duckdb":
+        return table.to_pyarrow_batches(chunk_size=TABLE_ROWS)
+    # Ibis 12 asks DuckDB for batches by a name that DuckDB 2 has given up.
+    try:
+        return backend.con.sql(backend.compile(table)).to_arrow_reader(TABLE_ROWS)
+    except Exception:  # noqa: BLE001 - of a library that is not imported here
+        # Tables in memory (ibis.memtable) are made known to DuckDB only by this.
+        return pa.RecordBatchReader.from_stream(table)
 
 
 def _open_lazy(frame: Any) -> pa.RecordBatchReader:  # noqa: ANN401 - polars is not imported here

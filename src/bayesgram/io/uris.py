@@ -206,11 +206,11 @@ def parse_uri(text: str, variables: Mapping[str, str] = os.environ) -> DatabaseU
         return _parse_variable(text, variables)
     name = redact(text)
     address, table, query = _split(text)
+    uri = _parse_address(address, name)
     if query is not None and table is not None:
         raise UsageError(f"{name}: has table= and query=; give one of them.")
     if query is None and table is None:
         raise UsageError(f"{name}: names no table. {HOW_TO_NAME}")
-    uri = _parse_address(address, name)
     if query is not None:
         return replace(uri, query=_read_query(query, name))
     if uri.interface == "duckdb" and uri.path is None:

@@ -12,6 +12,7 @@ No error of a driver comes through, because they quote rows, queries and connect
 have the kind of the error and a URI without what is secret.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
@@ -24,6 +25,7 @@ from bayesgram.cores import CORES
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.atomic import spill_folder
 from bayesgram.io.records import Columns
+from bayesgram.io.tables import TABLE_ROWS, open_ibis
 from bayesgram.io.uris import (
     DatabaseUri,
     missing_driver_error,
@@ -31,8 +33,6 @@ from bayesgram.io.uris import (
     quote_table,
 )
 
-# Rows of a batch, where a driver counts rows and not bytes: two of DuckDB's vectors. Not measured.
-DATABASE_ROWS = 4096
 POSTGRESQL_BATCH_BYTES = 1 << 22  # the driver's own default is 16 MiB
 # What DuckDB may use beside --memory; what a query sorts beyond that is spilled to disk. A scan of
 # 6 million rows (434 MB) then took 180 MB in all, and 480 MB with DuckDB's own limit.
@@ -205,8 +205,9 @@ def _connecting_advice(uri: DatabaseUri) -> str:
             "Check that it is a DuckDB database, that this DuckDB is as new as the one that wrote"
             " it, and that no other program has it open for writing."
         )
+    driver = f", that the driver {uri.driver!r} is installed" if uri.interface == "adbc" else ""
     return (
-        "Check the address, the names in it, and that a user and a password are given (bayesgram"
+        f"Check the address, the names in it{driver}, and that a user and a password are given (bayesgram"
         f" docs {'postgresql' if uri.interface == 'postgresql' else 'warehouses'}). The driver's"
         " message is not shown, because it may quote them."
     )
@@ -242,7 +243,7 @@ class _DuckDB:
         self._uri = uri
         uri.check_file()
         duckdb = import_module("duckdb")
-        scratch = stack.enter_context(spill_folder())
+        scratch = stack.enter_context(spill_folder(_writable_folder(uri)))
         self._connection: Any = duckdb.connect(
             str(uri.path or ":memory:"),
             read_only=uri.path is not None,
@@ -251,10 +252,11 @@ class _DuckDB:
                 "threads": min(CORES, DUCKDB_THREADS),
                 "temp_directory": str(scratch / "duckdb"),  # made where something is spilled
                 "autoinstall_known_extensions": "false",  # nothing is downloaded unasked
-                "enable_progress_bar": "false",  # which would be among our own lines
             },
         )
         stack.callback(_closing(self._connection))
+        # It would stand among our own lines.
+        self._connection.execute("SET enable_progress_bar = false")
 
     def schema(self) -> pa.Schema:
         query = f"{_select(self._uri, '*')} LIMIT 0"
@@ -262,10 +264,16 @@ class _DuckDB:
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         relation = self._connection.sql(_select_names(self._uri, names))
-        yield from relation.to_arrow_reader(DATABASE_ROWS)
+        yield from relation.to_arrow_reader(TABLE_ROWS)
 
     def is_lost(self) -> bool:
         return False
+
+
+def _writable_folder(uri: DatabaseUri) -> Path | None:
+    """Return the folder of a DuckDB file, whose rows stay on its disk; None if nobody may write."""
+    folder = None if uri.path is None else uri.path.resolve().parent
+    return folder if folder is not None and os.access(folder, os.W_OK) else None
 
 
 class _Adbc:
@@ -351,20 +359,10 @@ class _Ibis:
         return cast("pa.Schema", self._table.schema().to_pyarrow())
 
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        yield from read_ibis(self._table.select(*names))
+        yield from open_ibis(self._table.select(*names))
 
     def is_lost(self) -> bool:
         return False
-
-
-def read_ibis(table: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - an extra
-    """Yield the batches of a table of Ibis."""
-    backend = table.get_backend()
-    # Ibis 12 asks DuckDB for batches by a name that DuckDB 2 has given up.
-    if backend.name == "duckdb":
-        yield from backend.raw_sql(backend.compile(table)).to_arrow_reader(DATABASE_ROWS)
-    else:
-        yield from table.to_pyarrow_batches(chunk_size=DATABASE_ROWS)
 
 
 _OPENERS: dict[str, Callable[[DatabaseUri, ExitStack], _Database]] = {
