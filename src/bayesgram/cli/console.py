@@ -334,6 +334,7 @@ class ReadingBar:
         self._task = bar.add_task(label, total=None)
         self._bytes_left = 0
         self._bytes_total = 0  # of all inputs, as often as they are read
+        self._has_total = True
 
     def records(self, inputs: list[str], *, times: int = 1, **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
         """Return a reader of rows that moves the bar; several readers move it together.
@@ -350,12 +351,13 @@ class ReadingBar:
         reader = read_records(sources, on_progress=self._advance, **arguments)
         self._bytes_left += times * reader.size
         self._bytes_total += times * reader.size
-        self._bar.update(self._task, total=self._bytes_total)
+        self._has_total = self._has_total and reader.has_known_size
+        self._bar.update(self._task, total=self._bytes_total if self._has_total else None)
         return reader
 
     def _advance(self, count: int) -> None:
         self._bytes_left -= count
-        if self._bytes_left <= 0:
+        if self._bytes_left <= 0 and self._has_total:
             self._bar.update(self._task, description=self._then)
             # Without a total, the bar is not at its end: the clock runs on.
             self._bar.tasks[0].total = None
@@ -363,12 +365,8 @@ class ReadingBar:
 
     def finish(self) -> None:
         """Fill the bar, and show its first label again."""
-        self._bar.update(
-            self._task,
-            description=self._label,
-            total=self._bytes_total,
-            completed=self._bytes_total,
-        )
+        total = self._bytes_total if self._has_total else self._bar.tasks[0].completed
+        self._bar.update(self._task, description=self._label, total=total, completed=total)
 
 
 @contextmanager

@@ -87,8 +87,16 @@ class RecordReader:
 
     @property
     def size(self) -> int:
-        """Bytes of all files together: what the calls of `on_progress` add up to."""
+        """Bytes of all files together: what the calls of `on_progress` add up to.
+
+        Those of databases come on top.
+        """
         return sum(source.size or 0 for source in self.sources)
+
+    @property
+    def has_known_size(self) -> bool:
+        """Whether no source is a database, whose size isn't known before it is read."""
+        return all(source.uri is None for source in self.sources)
 
     def __iter__(self) -> Iterator[Records]:
         if any(read_in_same_thread(source) for source in self.sources):
@@ -118,7 +126,10 @@ class RecordReader:
                     yield records
                 if source.path is None:
                     sums.add(chunk)
-                reported = self._report(reported, min(chunk.position, source.size or 0))
+                if source.uri is None:
+                    reported = self._report(reported, min(chunk.position, source.size or 0))
+                else:
+                    reported = self._report(reported, sums.sizes)
             self._report(reported, source.size or 0)
             if self._sums.setdefault(source.name, sums) != sums:
                 raise _changed_error(source)
@@ -211,7 +222,7 @@ def _log_sources(names: Sequence[str], problem: str) -> None:
         logger.warning("%s%s: %s", ", ".join(names[:_NAMES_SHOWN]), more, problem)
 
 
-def _read_chunks(source: Source, columns: Columns) -> Iterator[Chunk]:
+def _read_chunks(source: Source, columns: Columns) -> Iterator[Chunk]:  # noqa: PLR0911 - one for each format
     match source.format:
         case "parquet":
             return read_parquet(source, columns)
@@ -389,9 +400,7 @@ def read_database(source: Source, columns: Columns) -> Iterator[Chunk]:
 
     if source.uri is None:
         raise AssertionError("a database has a URI")
-    batches = warehouses.read_database(
-        source.uri, columns, partial(_check_schema, source, columns)
-    )
+    batches = warehouses.read_database(source.uri, columns, partial(_check_schema, source, columns))
     return _table_chunks(batches, columns)
 
 

@@ -255,7 +255,7 @@ class Columns:
             type_ = schema.field(name).type
             if not (_is_text(type_) or _is_uuid(type_) or pt.is_integer(_value_type(type_))):
                 raise UsageError(
-                    f"{source}: the {role} column {name!r} holds {_describe_type(type_)};"
+                    f"{source}: the {role} column {name!r} holds {_name_type(type_)};"
                     f" {values} must be text or"
                     " whole numbers. Cast the column to string or int64 first, or ",
                     *self._advice(name, verb="name"),
@@ -319,11 +319,15 @@ def _jq_path(*names: str) -> str:
 def _describe_type(type_: pa.DataType) -> str:
     if _is_list(type_):
         return f"lists ({type_})"
-    if isinstance(type_, pa.BaseExtensionType):
-        if type_.extension_name == "arrow.opaque":  # a type of a database that Arrow lacks
-            return f"values of the type {type_.type_name} of {type_.vendor_name}"
-        return {"arrow.json": "JSON"}.get(type_.extension_name, str(type_))
-    return "nested values (a struct)" if pt.is_struct(type_) else str(type_)
+    return "nested values (a struct)" if pt.is_struct(type_) else _name_type(type_)
+
+
+def _name_type(type_: pa.DataType) -> str:
+    if not isinstance(type_, pa.BaseExtensionType):
+        return str(type_)
+    if type_.extension_name == "arrow.opaque":  # a type of a database that Arrow lacks
+        return f"values of the type {type_.type_name} of {type_.vendor_name}"
+    return {"arrow.json": "JSON"}.get(type_.extension_name, str(type_))
 
 
 def _flatten_advice(name: str, type_: pa.DataType) -> str:

@@ -1,4 +1,4 @@
-"""Tables of other libraries as streams of Arrow batches, none of them loaded whole if it need not be.
+"""Tables of other libraries as streams of Arrow batches, none loaded whole if it need not be.
 
     pyarrow, pandas, polars         tables, and Arrow readers, which give their rows once
     polars LazyFrame                computed in batches by its streaming engine
@@ -97,6 +97,8 @@ def _open_duckdb(relation: Any, columns: Columns) -> pa.RecordBatchReader:  # no
     # As text, a name of a column is an expression: it stands in quotes.
     names = ['"' + name.replace('"', '""') + '"' for name in columns.names]
     selected = relation.project(", ".join(names))
+    if not hasattr(selected, "to_arrow_reader"):  # DuckDB before 1.5
+        return pa.RecordBatchReader.from_stream(selected)
     return selected.to_arrow_reader(TABLE_ROWS)
 
 
@@ -115,7 +117,7 @@ def open_ibis(table: Any) -> pa.RecordBatchReader:  # noqa: ANN401 - an extra
 
 def _open_lazy(frame: Any) -> pa.RecordBatchReader:  # noqa: ANN401 - polars is not imported here
     """Return a reader of a polars LazyFrame, which is computed in batches."""
-    if not hasattr(frame, "collect_batches"):  # polars before 1.34
+    if not hasattr(frame, "collect_batches"):  # an older polars
         return pa.RecordBatchReader.from_stream(frame.collect())
     schema = pa.RecordBatchReader.from_stream(frame.clear().collect()).schema
     frames = frame.collect_batches(chunk_size=TABLE_ROWS, lazy=True)

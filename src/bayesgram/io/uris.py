@@ -85,7 +85,9 @@ class DatabaseUri:
         if self.interface == "adbc":
             return f"'bayesgram[adbc]' adbc-driver-{self.driver}"
         if self.interface != "ibis":
-            return "'bayesgram[postgres]'" if self.interface == "postgresql" else "'bayesgram[duckdb]'"
+            return (
+                "'bayesgram[postgres]'" if self.interface == "postgresql" else "'bayesgram[duckdb]'"
+            )
         if self.driver in _IBIS_EXTRAS:
             return f"'bayesgram[{self.driver}]'"
         return f"'bayesgram[ibis]' 'ibis-framework[{self.driver}]'"
@@ -117,8 +119,8 @@ def missing_driver_error(uri: DatabaseUri) -> UsageError:
 def is_uri(text: object) -> bool:
     """Return whether a string is a URI, of a kind that is read or not; a path never is one.
 
-    >>> is_uri("duckdb:x.duckdb?table=t"), is_uri("s3://bucket"), is_uri("C:\\x"), is_uri("./a:b")
-    (True, True, False, False)
+    >>> [is_uri(text) for text in ("duckdb:x.duckdb?table=t", "s3://bucket", "C:/x", "./a:b")]
+    [True, True, False, False]
     """
     return isinstance(text, str) and bool(_OWN_SCHEME.match(text) or _ANY_SCHEME.match(text))
 
@@ -173,6 +175,9 @@ def redact(text: str) -> str:
         shown = f"?query={_HIDDEN}"
     elif table is not None:
         shown = f"?table={_show_table(table)}"
+    if query is not None and "@" in query and _ANY_SCHEME.match(address):
+        # What seems to be SQL may be part of a password that is not escaped.
+        return f"{address.partition('://')[0].lower()}://{_HIDDEN}{shown}"
     return f"{_show_address(address)}{shown}"
 
 
@@ -241,7 +246,10 @@ def _split(text: str) -> tuple[str, str | None, str | None]:
     if match := _QUERY.search(text):
         query = text[match.end() :]
         text = text[: match.start()]
-    match = _TABLE.search(text)
+    # A password that is not escaped may look like a parameter.
+    own = _OWN_SCHEME.match(text)
+    is_file = own is not None and own[1].lower() == DUCKDB
+    match = _TABLE.search(text, 0 if is_file else text.rfind("@") + 1)
     if match is None:
         return text, None, query
     # "?table=t&x=1" leaves "?x=1", and "?x=1&table=t" leaves "?x=1".

@@ -13,7 +13,7 @@ have the kind of the error and a URI without what is secret.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
@@ -140,7 +140,7 @@ class _Reading:
         self._stage = _OPENING
         self._is_lost = False
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
         """Yield the batches; errors are those of the driver."""
         with ExitStack() as stack:
             database = _OPENERS[self._uri.interface](self._uri, stack)
@@ -174,7 +174,9 @@ class _Reading:
                 f"{name}: {problem} ({where}). {advice}"
             )
         if self._stage == _OPENING:
-            return BayesgramError(f"{name}: can't connect ({where}). {_connecting_advice(self._uri)}")
+            return BayesgramError(
+                f"{name}: can't connect ({where}). {_connecting_advice(self._uri)}"
+            )
         half_way = " half-way" if self._stage == _READING else ""
         return BayesgramError(
             f"{name}: reading failed{half_way} ({where}). Nothing was kept. Run the query in the"
@@ -207,9 +209,9 @@ def _connecting_advice(uri: DatabaseUri) -> str:
         )
     driver = f", that the driver {uri.driver!r} is installed" if uri.interface == "adbc" else ""
     return (
-        f"Check the address, the names in it{driver}, and that a user and a password are given (bayesgram"
-        f" docs {'postgresql' if uri.interface == 'postgresql' else 'warehouses'}). The driver's"
-        " message is not shown, because it may quote them."
+        f"Check the address, the names in it{driver}, and that a user and a password are given"
+        f" (bayesgram docs {'postgresql' if uri.interface == 'postgresql' else 'warehouses'}). The"
+        " driver's message is not shown, because it may quote them."
     )
 
 
@@ -229,9 +231,9 @@ def _closing(resource: Any) -> Callable[[], None]:  # noqa: ANN401 - of any driv
 def _select(uri: DatabaseUri, columns: str) -> str:
     """Return the SQL that selects columns of a table or a query."""
     if uri.query is None:
-        return f"SELECT {columns} FROM {quote_table(uri.table)}"
+        return f"SELECT {columns} FROM {quote_table(uri.table)}"  # noqa: S608 - quoted
     # The query may end with a comment, so the bracket stands on a line of its own.
-    return f"SELECT {columns} FROM (\n{uri.query}\n) AS bayesgram_rows"
+    return f"SELECT {columns} FROM (\n{uri.query}\n) AS bayesgram_rows"  # noqa: S608 - who runs us wrote it
 
 
 def _select_names(uri: DatabaseUri, names: Sequence[str]) -> str:

@@ -157,9 +157,7 @@ def _local_paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
     """Return the inputs that are paths on this machine."""
     several = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
     return [
-        Path(path)
-        for path in several
-        if isinstance(path, (str, os.PathLike)) and not is_uri(path)
+        Path(path) for path in several if isinstance(path, (str, os.PathLike)) and not is_uri(path)
     ]
 
 
