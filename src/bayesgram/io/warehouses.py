@@ -297,7 +297,9 @@ class _Adbc:
 
     def schema(self) -> pa.Schema:
         with self._cursor() as cursor:
-            cursor.execute(f"{_select(self._uri, '*')} LIMIT 0")
+            # The driver of SQLite knows the type of a column by its values alone.
+            rows = 1000 if self._uri.driver == "sqlite" else 0
+            cursor.execute(f"{_select(self._uri, '*')} LIMIT {rows}")
             with cursor.fetch_record_batch() as reader:
                 return cast("pa.Schema", reader.schema)
 
