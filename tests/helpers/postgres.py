@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-USER = "curator"
-PASSWORD = "pass w/ord@1"  # signs that end a badly escaped URI
+USER = "ann_qz8"
+PASSWORD = "qz7 w/ord@1"  # signs that end a badly escaped URI
 ACCOUNTS = ("postgres", "nobody")  # the server does not run as root
 SECONDS = 30
 
