@@ -18,6 +18,7 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
+from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 
@@ -342,10 +343,7 @@ class _PostgreSql(_Adbc):
 
 class _Ibis:
     def __init__(self, uri: DatabaseUri, stack: ExitStack) -> None:
-        ibis = import_module("ibis")
-        # Of Snowflake, Ibis would create functions in the database otherwise.
-        options = {"create_object_udfs": False} if uri.driver == "snowflake" else {}
-        self._backend = ibis.connect(uri.connection, **options)
+        self._backend = _connect_ibis(uri)
         if hasattr(self._backend, "disconnect"):
             stack.callback(self._disconnect)
         if uri.query is None:
@@ -367,6 +365,21 @@ class _Ibis:
 
     def is_lost(self) -> bool:
         return False
+
+
+def _connect_ibis(uri: DatabaseUri) -> Any:  # noqa: ANN401 - an extra
+    ibis = import_module("ibis")
+    if uri.driver == "snowflake":
+        # Ibis would create functions in the database otherwise.
+        return ibis.connect(uri.connection, create_object_udfs=False)
+    if uri.driver == "databricks":  # for which Ibis has no URI; it looks for the token itself
+        parts = urlsplit(uri.connection)
+        return ibis.databricks.connect(
+            server_hostname=parts.hostname,
+            http_path=parts.path or None,
+            **dict(parse_qsl(parts.query)),
+        )
+    return ibis.connect(uri.connection)
 
 
 _OPENERS: dict[str, Callable[[DatabaseUri, ExitStack], _Database]] = {
