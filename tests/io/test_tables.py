@@ -284,6 +284,13 @@ def test_relations_of_duckdb(read):
         " column holds one type."
     )
     assert read(relation) == rows  # the connection is free again
+    bad = connection.sql(
+        "SELECT CASE WHEN text = 't 5000' THEN '' ELSE user END AS user, text FROM rows"
+    )
+    with pytest.raises(BayesgramError, match=r"row 5001: no user id\. ") as caught:
+        read(bad)
+    assert read(relation) == rows  # also while the error is kept
+    assert caught
     connection.close()
 
 

@@ -171,6 +171,7 @@ def test_what_is_shown():
         redact("bigquery://project/dataset?query=SELECT 1") == "bigquery://project/dataset?query=…"
     )
     assert redact("adbc+x:token@h?table=t") == "adbc+x:…?table=t"
+    assert redact("duckdb: I like it, secretly") == "duckdb:…"  # a text, given where paths belong
     assert redact("https://user:token@h/x") == "https://…"
     assert redact("duckdb:md:db?motherduck_token=x&table=t") == "duckdb:md:db?table=t"
     assert (

@@ -12,13 +12,13 @@ import glob
 import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeAlias, cast
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.io.uris import DatabaseUri, is_uri, parse_uri
+from bayesgram.io.uris import DatabaseUri, is_database_uri, is_uri, parse_uri, redact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,6 +148,16 @@ def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
             sources.append(_table_source(item, f"table {table_count}"))
     _refuse_repeats(sources)
     return sources
+
+
+def refuse_databases(inputs: Iterable[str]) -> None:
+    """Refuse URIs of databases, where Spark reads the inputs."""
+    for name in inputs:
+        if is_database_uri(name):
+            raise UsageError(
+                f"{redact(name)}: databases are read by --engine local; leave spark out, or let"
+                " Spark read its own copy of the table, as Parquet files."
+            )
 
 
 def list_unread(inputs: Sequence[str]) -> list[str]:

@@ -12,7 +12,8 @@ needed. Of an Arrow file one record batch is loaded at a time, as whoever wrote 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -113,23 +114,23 @@ class RecordReader:
             rows = 0
             bad_before = self.bad_rows.total
             sums = RowSums()
-            for chunk in _explain_errors(source, _read_chunks(source, self._columns)):
-                for records in clean(
-                    chunk,
-                    source.name,
-                    self.bad_rows,
-                    skip=self._skip,
-                    segments=self._segments,
-                    text_file=self._columns if source.format in TEXT_FORMATS else None,
-                ):
-                    rows += len(records)
-                    yield records
-                if source.path is None:
-                    sums.add(chunk)
-                if source.uri is None:
-                    reported = self._report(reported, min(chunk.position, source.size or 0))
-                else:
-                    reported = self._report(reported, sums.sizes)
+            # However the reading ends, a connection is free again.
+            with closing(_explain_errors(source, _read_chunks(source, self._columns))) as chunks:
+                for chunk in chunks:
+                    for records in clean(
+                        chunk,
+                        source.name,
+                        self.bad_rows,
+                        skip=self._skip,
+                        segments=self._segments,
+                        text_file=self._columns if source.format in TEXT_FORMATS else None,
+                    ):
+                        rows += len(records)
+                        yield records
+                    if source.path is None:
+                        sums.add(chunk)
+                    position = min(chunk.position, source.size or 0)
+                    reported = self._report(reported, sums.sizes if source.uri else position)
             self._report(reported, source.size or 0)
             if self._sums.setdefault(source.name, sums) != sums:
                 raise _changed_error(source)
@@ -242,7 +243,7 @@ def _read_chunks(source: Source, columns: Columns) -> Iterator[Chunk]:  # noqa: 
             return read_database(source, columns)
 
 
-def _explain_errors(source: Source, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+def _explain_errors(source: Source, chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
     """Yield chunks, and replace errors of libraries by our own.
 
     The new error is raised after the old one is gone, so that it carries no context to show.

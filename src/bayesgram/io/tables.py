@@ -132,14 +132,13 @@ def _batches_of(tables: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordB
 def _open_dataset(source: Source, columns: Columns) -> pa.RecordBatchReader:
     """Return a reader of a dataset of Hugging Face, whose own batches are of Arrow."""
     dataset: Any = source.table
-    if dataset.column_names is None:
+    if dataset.features is None:
         raise UsageError(
             f"{source.name}: a streamed dataset that does not know its columns. Call"
             " dataset.cast(features) first, or give one that has features."
         )
     columns.check_present(source.name, dataset.column_names)
     tables = dataset.select_columns(columns.names).with_format("arrow").iter(TABLE_ROWS)
-    if dataset.features is not None:
-        schema = dataset.features.arrow_schema
-        schema = pa.schema([schema.field(name) for name in columns.names])
+    all_fields = dataset.features.arrow_schema
+    schema = pa.schema([all_fields.field(name) for name in columns.names])
     return pa.RecordBatchReader.from_batches(schema, _batches_of(tables, schema))

@@ -178,7 +178,7 @@ def redact(text: str) -> str:
     if query is not None and "@" in query and _ANY_SCHEME.match(address):
         # What seems to be SQL may be part of a password that is not escaped.
         return f"{address.partition('://')[0].lower()}://{_HIDDEN}{shown}"
-    return f"{_show_address(address)}{shown}"
+    return f"{_show_address(address, is_table=bool(shown))}{shown}"
 
 
 def redact_message(message: str, words: list[str]) -> str:
@@ -257,7 +257,7 @@ def _split(text: str) -> tuple[str, str | None, str | None]:
     return text[: match.start()] + separator + text[match.end() :], unquote(match[2]), query
 
 
-def _show_address(address: str) -> str:
+def _show_address(address: str, *, is_table: bool) -> str:
     own = _OWN_SCHEME.match(address)
     if own is None:
         match = _ADDRESS.fullmatch(address)
@@ -268,7 +268,9 @@ def _show_address(address: str) -> str:
     scheme, rest = own[1].lower(), address[own.end() :].partition("?")[0]
     if scheme == ENVIRONMENT:
         return f"{scheme}:{rest if _VARIABLE.fullmatch(rest) else _HIDDEN}"
-    may_be_shown = scheme == DUCKDB and "://" not in rest and "@" not in rest
+    # With spaces and no table it may be no URI at all, but somebody's text.
+    is_path = is_table or not re.search(r"\s", rest)
+    may_be_shown = scheme == DUCKDB and is_path and "://" not in rest and "@" not in rest
     return f"{scheme}:{rest if may_be_shown else _HIDDEN}"
 
 

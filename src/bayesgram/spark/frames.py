@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bayesgram.errors import Argument, BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io import BadRows, Source, find_sources
-from bayesgram.io.inputs import refuse_own_tables
+from bayesgram.io.inputs import refuse_databases, refuse_own_tables
 from bayesgram.io.records import Columns
-from bayesgram.io.uris import is_database_uri, redact
 from bayesgram.public.sources import CountedNgrams, open_counted_ngrams
 from bayesgram.spark import tasks
 from bayesgram.spark.session import run_spark, suppress_warnings
@@ -124,12 +123,7 @@ def text_from_inputs(
 
     Spark itself reads Parquet; every file of another format is read by one task.
     """
-    for name in inputs:
-        if is_database_uri(name):
-            raise UsageError(
-                f"{redact(name)}: databases are read by --engine local; leave spark out, or let"
-                " Spark read its own copy of the table, as Parquet files."
-            )
+    refuse_databases(inputs)
     urls = [name for name in inputs if "://" in name]
     local = [name for name in inputs if "://" not in name]
     sources = find_sources(local, allow_plain_text=columns.user is None) if local else []
