@@ -165,7 +165,9 @@ def test_spark_reads_no_database(folder):
     from bayesgram.io.records import Columns
     from bayesgram.spark.frames import text_from_inputs
 
-    with pytest.raises(UsageError, match="databases are read by --engine local") as caught:
+    with pytest.raises(
+        UsageError, match="Spark reads no databases; leave engine=spark out"
+    ) as caught:
         text_from_inputs(None, [uri], Columns("text", "user"))
     assert SECRET not in str(caught.value)
 

@@ -126,7 +126,10 @@ def test_a_uri_in_an_environment_variable():
         ("duckdb:?table=t", "names no file"),
         ("duckdb:x.db?table=t&token=Zq9", "neither table nor query"),
         ("postgre://u:Zq9@h/d?table=t", "postgre:// is not read. The URIs that are read: duckdb:"),
-        ("s3://Zq9/x.parquet", "s3:// is not read. Files elsewhere are read by --engine spark"),
+        (
+            "s3://Zq9/x.parquet",
+            "s3:// is not read. Spark reads files elsewhere, and so does DuckDB",
+        ),
         ("file:///x.parquet", "Give the path alone"),
     ],
 )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeAlias, cast
 
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.uris import DatabaseUri, is_database_uri, is_uri, parse_uri, redact
 
 if TYPE_CHECKING:
@@ -155,8 +155,9 @@ def refuse_databases(inputs: Iterable[str]) -> None:
     for name in inputs:
         if is_database_uri(name):
             raise UsageError(
-                f"{redact(name)}: databases are read by --engine local; leave spark out, or let"
-                " Spark read its own copy of the table, as Parquet files."
+                f"{redact(name)}: Spark reads no databases; leave ",
+                Argument("engine", "spark"),
+                " out, or write the table as Parquet files first.",
             )
 
 

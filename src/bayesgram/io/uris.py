@@ -339,8 +339,8 @@ def _parse_address(address: str, name: str) -> DatabaseUri:
         return DatabaseUri("ibis", name, f"{scheme}:{rest}", scheme)
     if scheme in ("s3", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "http", "https", "hf"):
         advice = (
-            "Files elsewhere are read by --engine spark, or by DuckDB, which gets its extension and"
-            " its access first (bayesgram docs duckdb)."
+            "Spark reads files elsewhere, and so does DuckDB, where its extension is installed"
+            " (bayesgram docs duckdb)."
         )
     elif scheme == "file":
         advice = "Give the path alone, without file://."
