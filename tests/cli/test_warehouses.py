@@ -3,6 +3,9 @@
 import contextlib
 import json
 import os
+import subprocess
+import sys
+import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -277,10 +280,6 @@ def test_no_password_is_in_what_is_written(folder, server, tmp_path):
 
 def test_a_server_that_goes_away_while_it_is_counted(folder, server, tmp_path):
     """The command fails with 1 and leaves nothing, when the server ends its connection."""
-    import subprocess
-    import sys
-    import time
-
     server.execute(
         "CREATE OR REPLACE FUNCTION slow(n float8) RETURNS text LANGUAGE plpgsql VOLATILE AS"
         " $$ BEGIN IF n > 100 THEN PERFORM pg_sleep(0.01); END IF; RETURN repeat('a ', 9999);"
@@ -318,3 +317,13 @@ def test_progress_of_a_database_has_no_total(folder, capsys):
     with contextlib.suppress(SystemExit):
         count(folder, "duckdb:chat.duckdb?table=messages", "progress")
     assert "0/0" not in capsys.readouterr().err
+
+
+def test_what_a_driver_logs_is_not_printed(folder):
+    program = (
+        "import logging; from bayesgram.cli import console; console.print_log_messages();"
+        f" logging.getLogger('driver').error('{SECRET}');"
+        " logging.getLogger('bayesgram').warning('ours')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "ours\n")

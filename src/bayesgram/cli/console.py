@@ -236,7 +236,11 @@ class _LogPrinter(logging.Handler):
 
 
 def print_log_messages() -> None:
-    """Print what the library logs on standard error (above the progress bar, if there is one)."""
+    """Print what the library logs on standard error (above the progress bar, if there is one).
+
+    What other libraries log is not printed: drivers of databases name connections.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())  # else Python prints warnings by itself
     logger = logging.getLogger("bayesgram")
     logger.setLevel(logging.INFO)
     logger.addHandler(_LogPrinter())
