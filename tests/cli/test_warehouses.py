@@ -325,5 +325,7 @@ def test_what_a_driver_logs_is_not_printed(folder):
         f" logging.getLogger('driver').error('{SECRET}');"
         " logging.getLogger('bayesgram').warning('ours')"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == ("", "ours\n")
