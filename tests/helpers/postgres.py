@@ -3,7 +3,6 @@
 import contextlib
 import getpass
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -63,6 +62,8 @@ def program(name):
 
 
 def is_available():
+    if not hasattr(os, "getuid"):  # a system without POSIX
+        return False
     return None not in (program("initdb"), program("postgres"), _account())
 
 
@@ -70,6 +71,8 @@ def _account():
     """Who may run the server: whoever runs the tests, or another account where that is root."""
     if os.getuid():
         return getpass.getuser()
+    import pwd
+
     names = {entry.pw_name for entry in pwd.getpwall()}
     return next((name for name in ACCOUNTS if name in names), None)
 
@@ -80,12 +83,14 @@ def running_server():
     folder = tempfile.mkdtemp(prefix="bayesgram-pg-", dir="/tmp")
     who = {}
     if not os.getuid():
+        import pwd
+
         account = pwd.getpwnam(_account())
         os.chown(folder, account.pw_uid, account.pw_gid)
         who = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
     try:
         secret = Path(folder, "password")
-        secret.write_text(PASSWORD)
+        secret.write_text(PASSWORD, encoding="utf-8")
         secret.chmod(0o644)
         data = f"{folder}/data"
         subprocess.run(
@@ -135,7 +140,7 @@ def _wait(folder, process):
             ) as connection:
                 connection.execute("CREATE DATABASE chat")
         except psycopg.OperationalError:
-            assert process.poll() is None, Path(folder, "log").read_text()
+            assert process.poll() is None, Path(folder, "log").read_text(encoding="utf-8")
             assert time.monotonic() < end, "the server does not answer"
             time.sleep(0.1)
         else:

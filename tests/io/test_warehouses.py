@@ -149,7 +149,7 @@ def test_errors_of_duckdb(file, end, columns, error, said):
 
 def test_files_that_are_no_database(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("x.duckdb").write_text(HIDDEN * 100)
+    Path("x.duckdb").write_text(HIDDEN * 100, encoding="utf-8")
     assert message("duckdb:nowhere.duckdb?table=t", UsageError).startswith(
         "duckdb:nowhere.duckdb?table=t: no such file. "
     )
