@@ -383,6 +383,27 @@ def test_two_copies_of_a_series_can_not_both_go_on(series, tmp_path):
         release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week2")
 
 
+def test_of_two_copies_that_begin_at_once_only_one_draws_noise(series, tmp_path):
+    """The other one has gone on between our look at the ledger and our note: nothing is drawn."""
+    shutil.copytree(series.path, tmp_path / "copy")
+    other = Series.open(tmp_path / "copy")
+    write_state = Series.write_state
+
+    def meanwhile(self, state, allowances):
+        with pytest.MonkeyPatch.context() as undone:
+            undone.setattr(Series, "write_state", write_state)
+            release_with(RecordingNoise(), other, crowd(9, 1), tmp_path / "week1")
+        return write_state(self, state, allowances)
+
+    noise = RecordingNoise()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Series, "write_state", meanwhile)
+        with pytest.raises(BayesgramError, match="has gone on with it meanwhile"):
+            release_with(noise, series, crowd(9, 1), tmp_path / "week2")
+    assert not noise.asked
+    assert other.reservation.series_token == other.read_state().token
+
+
 def test_a_ledger_that_went_back_is_noticed(series, ledger, tmp_path):
     old = ledger.path.read_bytes()
     release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week1")
