@@ -56,7 +56,7 @@ from bayesgram.lm.estimate import fit_backoffs, refit, round_to_stored, to_log10
 from bayesgram.lm.language_model import LanguageModel, expected_counts, provenance_details
 from bayesgram.lm.packed import Words
 from bayesgram.lm.search import SENTENCE_END
-from bayesgram.lm.trie import MAX_NODES, Trie, build_trie, find_special
+from bayesgram.lm.trie import MAX_NODES, Trie, assemble_trie, find_special
 from bayesgram.releases.provenance import Provenance
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import ngram_orders, ngram_tokens
@@ -360,7 +360,7 @@ def _build_mixture(words: Words, members: list[_Member], combine: _Combine) -> T
     word_probabilities = combine(values, roots, level.parents)
     # Models of other tools add up to one within a ten-thousandth.
     probabilities = [round_to_stored(word_probabilities / word_probabilities.sum())]
-    levels = [level.rows]
+    levels = [level]
     backoffs = []
     for order in range(2, max(member.trie.order for member in members) + 1):
         longer, places = _next_level(level, members, places, order)
@@ -375,13 +375,15 @@ def _build_mixture(words: Words, members: list[_Member], combine: _Combine) -> T
             longer.parents,
             len(level.rows),
         )
-        levels.append(longer.rows)
+        levels.append(longer)
         probabilities.append(probability)
         backoffs.append(backoff)
         level = longer
-    return build_trie(
-        levels,
+    return assemble_trie(
         words,
+        [level.rows[:, -1] for level in levels],
+        [level.parents for level in levels[1:]],
+        [level.suffixes for level in levels[1:]],
         [to_log10(probability) for probability in probabilities],
         [np.log10(backoff) for backoff in backoffs],
     )

@@ -33,7 +33,9 @@ from bayesgram.lm.files import (
     write_model,
     write_model_files,
 )
-from bayesgram.lm.quantisation import DEFAULT_BITS, quantise
+from bayesgram.lm.packed import Layout
+from bayesgram.lm.pruning import pruned_layout
+from bayesgram.lm.quantisation import DEFAULT_BITS, EXTRA_BACKOFF_BITS, quantise
 from bayesgram.lm.search import SENTENCE_END, normalise_stream
 from bayesgram.lm.trie import Trie
 from bayesgram.notebook import html
@@ -803,6 +805,12 @@ def apply_casing(word: str, typed: str, casing: Mapping[str, str], *, begins_sen
 MAX_ATTEMPTS = 9
 MIN_SIZE_USED = 0.98
 
+# Bytes by which the size of a folder may differ from what its arrays say: digits in model.json.
+SIZE_TOLERANCE = 200
+# Relative error of the number of n-grams that are guessed to fit. Chosen by hand: far below what
+# MIN_SIZE_USED allows.
+GUESS_TOLERANCE = 1e-3
+
 ModelBuilder = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
 
 
@@ -833,11 +841,22 @@ def fit_to_size(
     Raises:
         UsageError: If not even the smallest model fits.
     """
+    full: LanguageModel | None = None
     if full_size is None or full_size.size <= max_size:
-        full = build(None).quantise(bits)
-        if full.size_on_disk <= max_size:
-            return full
-        full_size = FullModelSize(full.sizes[0], sum(full.sizes), full.size_on_disk)
+        full = build(None)
+        size = quantised_size(full, bits)
+        if size <= max_size + SIZE_TOLERANCE:
+            quantised = full.quantise(bits)
+            size = quantised.size_on_disk
+            if size <= max_size:
+                return quantised
+        full_size = FullModelSize(full.sizes[0], sum(full.sizes), size)
+    if full is not None:
+        likely = _guess_pruned_size(full, max_size, bits)
+        if likely is not None:
+            model = build(likely).quantise(bits)
+            if MIN_SIZE_USED * max_size <= model.size_on_disk <= max_size:
+                return model
     words, too_many, too_large = full_size  # fewer n-grams may fit
     fewest = words + 1
     best = build(fewest).quantise(bits)
@@ -865,6 +884,49 @@ def fit_to_size(
             too_many = ngrams
             too_large = model.size_on_disk
     return best
+
+
+def quantised_size(model: LanguageModel, bits: int) -> int:
+    """Return the bytes of the model's folder once it is quantised, within SIZE_TOLERANCE.
+
+    They follow from how many n-grams there are of each order, whatever their probabilities.
+    """
+    return _size_with_layout(model, model.size_on_disk, model.trie.layout, bits)
+
+
+def _size_with_layout(model: LanguageModel, size: int, layout: Layout, bits: int) -> int:
+    """Return the bytes of a model's folder if it had this layout and were quantised.
+
+    Args:
+        model: The model.
+        size: The bytes of its own folder.
+        layout: How many n-grams there are, and where they say that their children begin.
+        bits: The width of a probability.
+    """
+    trie = model.trie
+    rounded = replace(layout, probability_bits=bits, backoff_bits=bits + EXTRA_BACKOFF_BITS)
+    record_bytes, base_count, value_count = rounded.array_sizes()
+    own_bytes = trie.records.nbytes + trie.bases.nbytes + trie.codebooks.nbytes
+    new_bytes = record_bytes + base_count * trie.bases.itemsize
+    return size - own_bytes + new_bytes + value_count * trie.codebooks.itemsize
+
+
+def _guess_pruned_size(full: LanguageModel, max_size: int, bits: int) -> int | None:
+    """Return how many n-grams fit, if the model is pruned by its own n-grams; None for none.
+
+    No model is built for that: which n-grams stay says how large a model is.
+    """
+    size = full.size_on_disk
+    fits = len(full.trie.words)  # n-grams of a model that is small enough, as far as we know
+    too_many = full.trie.word.size - 1
+    while too_many - fits > 1 and too_many - fits > GUESS_TOLERANCE * too_many:
+        middle = (fits + too_many) // 2
+        layout = pruned_layout(full.trie, middle)
+        if _size_with_layout(full, size, layout, bits) <= max_size - SIZE_TOLERANCE:
+            fits = middle
+        else:
+            too_many = middle
+    return fits if fits > len(full.trie.words) else None
 
 
 def _format_bytes(size: int) -> str:

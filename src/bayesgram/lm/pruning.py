@@ -16,7 +16,7 @@ everything (see `kneser_ney`).
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -32,6 +32,7 @@ from bayesgram.lm.kneser_ney import (
     estimate_probabilities,
 )
 from bayesgram.lm.ngram_counts import NgramCounts
+from bayesgram.lm.packed import Layout, child_offset_bits
 from bayesgram.lm.trie import Trie, find_special
 
 # --- A trie in memory ---
@@ -61,6 +62,23 @@ def select_ngrams(trie: Trie, size: int) -> list[Bools]:
     is_kept[1 + word_count + order[: size - word_count]] = True
     masks = [is_kept[trie.nodes(order)] for order in range(1, trie.order + 1)]
     return [mask for order, mask in enumerate(masks, start=1) if order <= 2 or mask.any()]
+
+
+def pruned_layout(trie: Trie, size: int) -> Layout:
+    """Return the layout of the model with the `size` n-grams that are worth most, not built."""
+    masks = select_ngrams(trie, size)
+    child_bits = []
+    for order in range(1, len(masks)):
+        children = trie.nodes(order + 1)
+        contexts = trie.nodes(order)
+        parents = trie.parents[children][masks[order]] - contexts.start
+        child_counts = np.bincount(parents, minlength=masks[order - 1].size)[masks[order - 1]]
+        child_bits.append(child_offset_bits(np.append(0, np.cumsum(child_counts))))
+    return replace(
+        trie.layout,
+        sizes=tuple(int(mask.sum()) for mask in masks),
+        child_bits=tuple(child_bits),
+    )
 
 
 # What `_rank_ngrams` computed, as long as the model exists: a search for a size asks several times.
