@@ -29,7 +29,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import parallel_map, read_ahead
-from bayesgram.kernels import kernel
+from bayesgram.kernels import kernel, signed
 
 ColumnArrays = Sequence[NDArray[Any]]  # as many arrays as there are columns, all of one length
 # Returns the values of some keys.
@@ -445,10 +445,10 @@ def unpack_numbers(packed: NDArray[np.uint16]) -> Ids:
     size = 0
     at = 0
     while at < packed.size:
-        value = np.int64(packed[at])
+        value = signed(packed[at])
         at += 1
         if value >= PACKED_LIMIT:
-            value = (value - PACKED_LIMIT) << 16 | np.int64(packed[at])
+            value = (value - PACKED_LIMIT) << 16 | signed(packed[at])
             at += 1
         numbers[size] = value - PACKED_OFFSET
         size += 1

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.errors import BayesgramError
 from bayesgram.kernels import copy_part, inlined, kernel, mix, read_uint64
-from bayesgram.text.tokenizer import buffers
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Offsets = Integers | Ids
