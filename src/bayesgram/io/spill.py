@@ -425,11 +425,11 @@ def pack_numbers(numbers: Ids) -> NDArray[np.uint16]:
     """
     units = 0
     for number in numbers:
-        units += 1 + (np.int64(number) + PACKED_OFFSET >= PACKED_LIMIT)
+        units += 1 + (signed(number) + PACKED_OFFSET >= PACKED_LIMIT)
     packed = np.empty(units, np.uint16)
     at = 0
     for number in numbers:
-        value = np.int64(number) + PACKED_OFFSET
+        value = signed(number) + PACKED_OFFSET
         if value >= PACKED_LIMIT:
             packed[at] = PACKED_LIMIT | value >> 16
             at += 1

@@ -50,6 +50,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.cores import parallel_map
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.lm.estimate import fit_backoffs, refit, round_to_stored, to_log10
@@ -636,7 +637,11 @@ def apply_lifts(
         tokenizer: How the text of the release was cut.
         strength: β.
     """
-    node_lifts = _node_values(trie, ngrams, lifts, tokenizer)
+    # The suffixes are needed next. They are found on another core meanwhile.
+    node_lifts, _ = parallel_map(
+        lambda compute: compute(),
+        [lambda: _node_values(trie, ngrams, lifts, tokenizer), lambda: trie.suffix],
+    )
     node_lifts[0] = 0.0
     exponents = _compute_exponents(trie, node_lifts, strength)
     return refit(trie, _lifted_probabilities(trie, exponents))

@@ -56,10 +56,10 @@ def select_ngrams(trie: Trie, size: int) -> list[Bools]:
             size,
             f"a model of {word_count:,} words keeps {word_count + 1:,} n-grams or more.",
         )
-    order = _rank_ngrams(trie)
+    # Of equal n-grams the shorter stays: no n-gram goes before those that need it.
     is_kept = np.zeros(1 + total, np.bool_)
     is_kept[: 1 + word_count] = True
-    is_kept[1 + word_count + order[: size - word_count]] = True
+    is_kept[1 + word_count :] = _largest_mask(_worth_with_dependents(trie), size - word_count)
     masks = [is_kept[trie.nodes(order)] for order in range(1, trie.order + 1)]
     return [mask for order, mask in enumerate(masks, start=1) if order <= 2 or mask.any()]
 
@@ -81,19 +81,34 @@ def pruned_layout(trie: Trie, size: int) -> Layout:
     )
 
 
-# What `_rank_ngrams` computed, as long as the model exists: a search for a size asks several times.
-_rankings: WeakKeyDictionary[Trie, Integers] = WeakKeyDictionary()
+# What `_worth_with_dependents` computed, as long as the model exists: a search for a size asks
+# several times.
+_computed_worth: WeakKeyDictionary[Trie, Floats] = WeakKeyDictionary()
 
 
-def _rank_ngrams(trie: Trie) -> Integers:
-    """Return the n-grams that are not words, those that are worth most first, counted from 0."""
-    ranking = _rankings.get(trie)
-    if ranking is None:
+def _worth_with_dependents(trie: Trie) -> Floats:
+    """Return what the n-grams that are not words are worth, with what needs them."""
+    worth = _computed_worth.get(trie)
+    if worth is None:
         worth = _raise_to_dependents(trie, compute_worth(trie))[1 + len(trie.words) :]
-        # Stable, so of equal ones the shorter comes first: no n-gram goes before those it needs.
-        ranking = np.argsort(-worth, kind="stable")
-        _rankings[trie] = ranking
-    return ranking
+        _computed_worth[trie] = worth
+    return worth
+
+
+def _largest_mask(values: Floats, count: int) -> Bools:
+    """Return which are the `count` largest values, of equal ones the first.
+
+    >>> _largest_mask(np.array([1.0, 3.0, 2.0, 2.0]), 2).tolist()
+    [False, True, True, False]
+    """
+    if count >= values.size:
+        return np.ones(values.size, np.bool_)
+    place = values.size - count
+    least = np.partition(values, place)[place]
+    mask: Bools = values > least
+    equal = np.flatnonzero(values == least)
+    mask[equal[: count - np.count_nonzero(mask)]] = True
+    return mask
 
 
 def compute_worth(trie: Trie) -> Floats:
