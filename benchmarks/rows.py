@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from discovery import DELTA, People, ours, read_people, words_of
 from partition_selection import PEERS, CountMinSketch
 
-MOST = 300  # Δ₀ of the peers
+MOST = 100  # Δ₀ of the peers: as many rows of a user as `discover` takes
 PRECISE = 10  # users
 SECRETS = 100_000  # one in so many people has one
 QUERY_WORDS = (  # of made-up queries: rank by rank, the words of a grammar of questions
@@ -135,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sample", type=int, help="rows of each table, at the most")
     parser.add_argument("--epsilons", default="1,3")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--most", type=int, default=MOST, help="Δ₀ of the peers")
     parser.add_argument("--curves", action="store_true")
     options = parser.parse_args(arguments)
     vocabulary = Vocabulary.from_public(options.public, tokenizer=Tokenizer("rows"))
@@ -164,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     listed = weighed.heaviest(weighed.weights(), mechanism.MAX_CANDIDATES)
                     finders[title] = ours(people, known, budget, DEFAULT_ROUNDS, listed)
             if not options.curves:
-                bounds = CountMinSketch(epsilon, DELTA, MOST)
+                bounds = CountMinSketch(epsilon, DELTA, options.most)
                 for title in ("weighted Gaussian", "DP-SIPS"):
                     finders[title] = peer(title, people, bounds)
             for title, find in finders.items():

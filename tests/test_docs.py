@@ -82,6 +82,7 @@ TRANSCRIPTS = [
     "docs/howto/choose-public-text.md",
     "docs/howto/discover.md",
     "docs/howto/publish-queries.md",
+    "docs/howto/ship-everywhere.md",
     "docs/howto/what-changed.md",
     "docs/howto/publish-by-country.md",
     "docs/howto/publish-every-week.md",

@@ -111,7 +111,9 @@ def open_without_following(path: Path, flags: int, mode: int = 0o600) -> int:
 
 def share_like(descriptor: int, status: os.stat_result) -> None:
     """Give a file of this user the group and permissions of another; no more than POSIX has."""
-    if not hasattr(os, "geteuid") or os.fstat(descriptor).st_uid != os.geteuid():
+    if sys.platform == "win32" or not hasattr(os, "geteuid"):
+        return
+    if os.fstat(descriptor).st_uid != os.geteuid():
         return
     with suppress(OSError):  # a group that this user is not in
         os.fchown(descriptor, -1, status.st_gid)

@@ -18,6 +18,7 @@ from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget, Guarantee
 from helpers import attack_targets
+from helpers.modes import has_mode
 
 LAWS = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)
 
@@ -88,7 +89,7 @@ def test_an_audit_of_the_paper_and_its_folder(tmp_path):
         "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); an attacker provably gets δ = 0."
     )
     runner.save_audit(found, tmp_path / "out")
-    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+    assert has_mode(tmp_path / "out", 0o700)
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(runner.CONTENTS)
     written = (tmp_path / "out" / "audit.json").read_text(encoding="utf-8")
     assert json.loads(written)["verdict"] == found.verdict

@@ -39,6 +39,7 @@ def shown(folder):
     return bayesgram("clean", cwd=folder, TMPDIR=str(folder.parent / "tmp")).stdout
 
 
+@pytest.mark.posix("SIGKILL")
 def test_what_a_killed_run_left_is_shown_and_removed_and_a_live_one_let_alone(folder):
     running = of_killed(folder)
     try:

@@ -14,6 +14,7 @@ import pytest
 
 from helpers import fish_text, fork_server
 from helpers.commands import PROGRAM, bayesgram, check_output, expect_failure
+from helpers.modes import has_mode
 
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
 
@@ -83,7 +84,7 @@ def test_count_writes_a_private_folder_and_prints_no_exact_number(work):
         "count", "messages/*", "--vocab", "vocab.parquet", *columns, "-o", "counts2", cwd=work
     )
     assert "fewer than 100" in shown
-    assert (work / "counts2").stat().st_mode & 0o777 == 0o700
+    assert has_mode(work / "counts2", 0o700)
     assert pq.read_table(work / "counts2" / "counts.parquet").equals(
         pq.read_table(work / "counts" / "counts.parquet")
     )

@@ -190,6 +190,7 @@ def test_the_output_is_tried_before_anything_is_read(tmp_path, arguments):
     )
 
 
+@pytest.mark.posix("the mode of a program")
 def test_the_demo_says_a_command_that_can_be_typed(monkeypatch, tmp_path):
     from bayesgram.cli import demo
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 from pathlib import Path
 
@@ -46,7 +45,10 @@ def test_an_unknown_page_names_the_next_step(tmp_path):
     assert "Did you mean" not in commands.expect_refusal("docs", "zzzzzz", cwd=tmp_path)
 
 
+@pytest.mark.posix("a pseudo-terminal")
 def test_a_terminal_shows_headings_and_tables(tmp_path):
+    import pty
+
     parent, child = pty.openpty()
     process = os.posix_spawn(
         commands.PROGRAM,

@@ -13,6 +13,7 @@ from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import read_ledger
 from helpers.commands import bayesgram, check_output, expect_failure
+from helpers.modes import has_mode
 
 CREATE = ("create", "--population", "app users", "--epsilon", 1, "--delta", "1e-6")
 
@@ -87,7 +88,7 @@ def test_create_makes_a_private_file_and_says_what_it_is(tmp_path):
         "last_hash": contents.last_hash,
         "warnings": [],
     }
-    assert (tmp_path / "new.ledger").stat().st_mode & 0o777 == 0o600
+    assert has_mode(tmp_path / "new.ledger", 0o600)
     assert "exists already, and a ledger is never replaced" in fail(
         *CREATE, "new.ledger", cwd=tmp_path, code=2
     )

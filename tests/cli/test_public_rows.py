@@ -1,7 +1,6 @@
 """Private text as public text, through the installed entry point: what an analyst in a hurry would do."""
 
 import json
-import stat
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pytest
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary
 from helpers.commands import bayesgram, check_output, expect_failure
+from helpers.modes import has_mode
 
 SECRET = "zanzibarsecret"
 VOCAB = ("--vocab", "vocab.parquet")
@@ -173,7 +173,7 @@ def test_discover_warns_on_standard_error_alone(work):
 
 def test_the_rows_are_in_a_file_of_their_own_for_the_curator(work):
     path = work / "vocab.parquet.rows"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert has_mode(path, 0o600)
     assert len(Vocabulary.load(work / "vocab.parquet").public_rows) == 600
     assert SECRET.encode() not in path.read_bytes()
 

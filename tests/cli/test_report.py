@@ -10,6 +10,7 @@ import pytest
 from bayesgram.audit.runner import load_attacks
 from bayesgram.errors import BayesgramError
 from helpers import attack_targets, commands, reference_paper
+from helpers.modes import has_mode
 
 USER = "person-of-interest"
 
@@ -123,7 +124,7 @@ def test_private_numbers_on_request_are_stamped_and_for_the_owner_alone(work):
     assert "KL against ε" in text
     assert "NOT private" in text
     assert USER not in text
-    assert (work / "private.html").stat().st_mode & 0o777 == 0o600
+    assert has_mode(work / "private.html", 0o600)
 
 
 def test_scores_are_those_of_evaluate(work):

@@ -9,7 +9,9 @@ import pytest
 import bayesgram as bg
 from bayesgram.lm import LanguageModel
 from helpers.commands import check_output, expect_refusal, run_in_process
+from helpers.consumer_formats import read_completions, read_lucene
 from helpers.row_data import PUBLIC_TEXT
+from helpers.web_catalogue import make_client
 
 POPULAR = ["Where is zog?", "how to cook zog", "weather in Berlin", "Weather in Bern", "zog  now"]
 SECRET = "my password is hunter2 stapler"
@@ -135,3 +137,84 @@ def test_other_commands_take_rows(folder):
     blocked = (folder / "blocked.tsv").read_text()
     assert "weather in berlin" in blocked
     assert "weather in bern\t" not in blocked
+
+
+def test_the_page_takes_rows(folder):
+    vocabulary = bg.Vocabulary.load(folder / "found" / "vocab.parquet")
+    release = bg.Release.load(folder / "out")
+    ask = make_client(made=lambda _: [("out", release)], words=vocabulary)
+    # All rows were discovered, so there is no column of public text.
+    assert ask("/api/about").json()["public"] is None
+    (column,) = ask("/api/predict", {"text": "Weather  in Berl"}).json()["columns"]
+    assert [word["word"] for word in column["words"]] == ["weather in berlin"]
+    rows = ask("/api/ngrams?text=weather&size=10").json()["rows"]
+    assert {row["ngram"] for row in rows} == {"weather in berlin", "weather in bern"}
+    card = ask("/api/card").json()
+    assert "Probabilities of 5 rows. They come from " in json.dumps(card)
+    assert "the listed words" not in json.dumps(card)
+    assert "how to cook zog" in ask("/api/download?kind=csv").text
+
+
+def test_more_commands_take_rows(folder):
+    vocab = ("--vocab", "found/vocab.parquet")
+    run_in_process("infer", "out", *vocab, "-o", "inferred", cwd=folder)
+    assert len(bg.Release.load(folder / "inferred")) == 5
+    split = ("people.parquet", "-o", "train.parquet", "--held-out-output", "held.parquet")
+    run_in_process("split", *split, cwd=folder)
+    people = pq.read_table(folder / "train.parquet")
+    country = pa.array([("de", "fr")[int(user[5:]) % 2] for user in people["user"].to_pylist()])
+    pq.write_table(people.append_column("country", country), folder / "by.parquet")
+    by = ("--by", "country", "--segments", "de,fr", "-o", "counts-by")
+    run_in_process("count", "by.parquet", *vocab, *by, cwd=folder)
+    release = ("release", "counts-by", *vocab, "--epsilon", "9", "--seed", "3", "-o", "by")
+    run_in_process(*release, cwd=folder)
+    run_in_process("export", "by/de", "--format", "suggest", "-o", "de.tsv", cwd=folder)
+    assert "where is zog\t" in (folder / "de.tsv").read_text()
+    said = check_output("review", "found", "--drop", "zog", "-o", "reviewed", cwd=folder)
+    assert "Dropped n-grams: 3" in said
+    assert len(bg.Vocabulary.load(folder / "reviewed" / "vocab.parquet")) == 2
+
+
+HOSTILE = {
+    "line one\nline two": "line one line two",
+    "a\ttab": "a tab",
+    "para\u2028sep\u2029x": "para sep x",
+    "nul\0inside": "nul inside",
+    "so happy 😀👩‍👧": "so happy 😀👩‍👧",
+    "שלום  עולם": "שלום עולם",
+    "abc\u202edef": "abcdef",
+    'x, "y", z=3|<b>\\k': 'x, "y", z=3|<b>\\k',
+    "cafe\u0301 NOW!": "café now",
+    "<s> </s>": "s> </s",
+    "word " * 3000: " ".join(["word"] * 3000),
+}
+
+
+def test_hostile_rows_go_through_all_tables(tmp_path):
+    texts = [*HOSTILE, "", " \t\n", "?!...", "CAFÉ now"]
+    columns = {
+        "user": [f"u{user}" for user in range(60) for _ in texts],
+        "text": texts * 60,
+    }
+    pq.write_table(pa.table(columns), tmp_path / "people.parquet")
+    pq.write_table(PUBLIC_TEXT, tmp_path / "public.parquet")
+    run = ("--epsilon", "50", "--delta", "1e-3", "--seed", "1")
+    for command in (
+        ("vocab", "public.parquet", "--tokenizer", "rows", "-o", "v.parquet"),
+        ("discover", "people.parquet", "--vocab", "v.parquet", *run, "-o", "found"),
+        ("count", "people.parquet", "--vocab", "found/vocab.parquet", "-o", "counts"),
+        ("release", "counts", "--vocab", "found/vocab.parquet", *run, "-o", "out"),
+        ("export", "out", "-o", "o.tsv"),
+        ("export", "out", "-o", "o.jsonl"),
+        ("export", "out", "--format", "suggest", "-o", "s.tsv"),
+        ("export", "out", "--format", "suggest", "-o", "s.jsonl"),
+        ("export", "out", "--format", "hub", "-o", "hub"),
+    ):
+        run_in_process(*command, cwd=tmp_path)
+    expected = set(HOSTILE.values())
+    tsv = [line.split("\t") for line in (tmp_path / "o.tsv").read_text().split("\n")[:-1]]
+    jsonl = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().split("\n")[:-1]]
+    assert {row for row, _ in tsv} == {row["ngram"] for row in jsonl} == expected
+    assert set(pq.read_table(tmp_path / "hub" / "rows.parquet")["ngram"].to_pylist()) == expected
+    assert read_lucene(tmp_path / "s.tsv") == read_completions(tmp_path / "s.jsonl")
+    assert read_lucene(tmp_path / "s.tsv").keys() == expected

@@ -14,8 +14,10 @@ from helpers import discovery_data
 from helpers.commands import PROGRAM, bayesgram, check_output
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, number):
+@pytest.mark.posix("signals from another process")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, name):
+    number = signal.Signals[name]
     running = subprocess.Popen(
         [PROGRAM, "generate", "--users", "3000000", "-o", "made"],
         cwd=tmp_path,
@@ -37,6 +39,7 @@ def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, num
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.posix("signals from another process")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["vocab", "count"])
 def test_reading_stops_soon_when_told_to(tmp_path, command, number):

@@ -11,7 +11,7 @@ LITTLE_MEMORY = {  # so that little text is enough to spill things to disk
     "bayesgram.private.streaming.MIN_PENDING": 2000,
     "bayesgram.private.streaming.BYTES_PER_OCCURRENCE": 10**9,
 }
-TWO_STEPS = {"bayesgram.io.atomic.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
+TWO_STEPS = {"bayesgram.system.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"
 
 

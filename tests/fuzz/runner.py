@@ -9,7 +9,6 @@ text beside it, and named once for each place it comes from.
 import faulthandler
 import hashlib
 import logging
-import resource
 import signal
 import subprocess
 import sys
@@ -102,6 +101,8 @@ def child(
     """Run rounds until the time or the inputs are used up; `first` is where to begin."""
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
+    import resource  # POSIX alone has it
+
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     logging.disable()  # that a file has no rows is said, thousands of times
     warnings.simplefilter("error", RuntimeWarning)  # a number that nobody checked

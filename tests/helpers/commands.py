@@ -1,6 +1,7 @@
 """The command line as people start it: its real entry point, in a process of its own."""
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from bayesgram.cli.console import format_argument
 from bayesgram.errors import BayesgramError
 from helpers import fork_server
 
-PROGRAM = Path(sys.executable).parent / "bayesgram"
+PROGRAM = Path(sys.executable).parent / (
+    "bayesgram.exe" if sys.platform == "win32" else "bayesgram"
+)
+if os.environ.get("BAYESGRAM_WITHOUT_POSIX"):
+    PROGRAM = Path(__file__).parent / "without_posix.py"
 
 
 def bayesgram(*arguments, cwd, **env):

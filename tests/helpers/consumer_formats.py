@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 MAX_LETTERS = 48  # of a word in a keyboard's dictionary
+MAX_BIGRAMS = 10_000  # of a word; FormatSpec.java
 HEADER = re.compile(
     r"dictionary=main:[a-z]{2,3}(_[a-z0-9]+)*,locale=[A-Za-z0-9_]+,description=[^,=:]+,"
     r"date=\d+,version=\d+"
@@ -43,7 +44,11 @@ def read_combined(path):
             pairs = list(words.values())[-1][1]
             assert word not in pairs
             pairs[word] = frequency
-    assert all(second in words for _, pairs in words.values() for second in pairs)
+    for _, pairs in words.values():
+        assert len(pairs) <= MAX_BIGRAMS
+        assert list(pairs.values()) == sorted(pairs.values(), reverse=True)
+        # dicttool holds no bigram that makes its second word less likely.
+        assert all(frequency >= words[second][0] for second, frequency in pairs.items())
     return header, words
 
 

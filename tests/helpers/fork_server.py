@@ -7,7 +7,7 @@ those of `python PROGRAM ARGUMENTS`.
 
 `run` and `run_code` use one server for the whole test process, which has loaded nothing of
 Bayesgram. Where the environment differs in a variable that libraries read when they are loaded, the
-program gets a Python of its own. `faults/harness.py` starts a server with its fault shim, and lets
+program gets a Python of its own; so it does on systems other than Linux. `faults/harness.py` starts a server with its fault shim, and lets
 it run commands itself first (`warm_up`).
 
 This file is also the server's program; requests and answers are lines of JSON.
@@ -95,6 +95,7 @@ class ForkServer:
         environment,
         limit_seconds=LIMIT_SECONDS,
         end_signal=signal.SIGABRT,
+        encoding="utf-8",
     ):
         """Run a program in a fork to its end, or until `end_signal` ends it after `limit_seconds`."""
         with tempfile.TemporaryDirectory() as output:
@@ -111,7 +112,7 @@ class ForkServer:
                     "end_signal": int(end_signal),
                 }
             )
-            stdout, stderr = (path.read_text(encoding="utf-8") for path in streams)
+            stdout, stderr = (path.read_text(encoding=encoding) for path in streams)
         return ProgramResult(stdout=stdout, stderr=stderr, **answer)
 
     def warm_up(self, program, *arguments, cwd):
@@ -136,13 +137,13 @@ def run(program, *arguments, cwd, **environment):
     """Run a Python program to its end; `environment` is added to that of this process."""
     environment = os.environ | environment
     argv = [str(program), *map(str, arguments)]
-    if loading_variables(environment) != LOADED_WITH:
+    if sys.platform != "linux" or loading_variables(environment) != LOADED_WITH:
         return subprocess.run(
-            [sys.executable, *argv],
+            [sys.executable, *argv],  # a program of Windows (.exe) that pip made is a zip of Python
             cwd=cwd,
-            env=environment,
+            env=({} if sys.platform == "linux" else {"PYTHONUTF8": "1"}) | environment,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=LIMIT_SECONDS,
             check=False,
         )
@@ -208,7 +209,10 @@ def run_here(request):
     os.chdir(request["cwd"])
     server_argv = sys.argv
     sys.argv = request["argv"]
-    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+    ):
         runpy.run_path(sys.argv[0], run_name="__main__")
     sys.argv = server_argv
     return {}

@@ -2,16 +2,19 @@
 
 import sqlite3
 
+from bayesgram import system
 from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.ledger import Ledger
+
+LOCK_SUFFIX = ledger_io.LOCK_SUFFIXES[system.LOCK_KIND]  # of the lock file beside a ledger
 
 _CREATED = {}  # bytes of a ledger, by its population and budget
 
 
 def create_identical_ledger(path, *, population, budget):
-    """A new ledger; those of one population and budget are the same file, so that cards that name
-    it are the same.
+    """A new ledger without a lock file; those of one population and budget are the same file, so
+    that cards that name it are the same.
     """
     key = (population, budget)
     if key in _CREATED:
@@ -19,6 +22,7 @@ def create_identical_ledger(path, *, population, budget):
         return Ledger.open(path)
     made = Ledger.create(path, population=population, budget=budget)
     _CREATED[key] = path.read_bytes()
+    path.with_name(f"{path.name}{LOCK_SUFFIX}").unlink()
     return made
 
 

@@ -206,15 +206,17 @@ def make_many_releases(words):
     ]
 
 
-def make_catalogue(*, public=True, made=make_releases):
-    """All of it in memory."""
-    words = make_vocabulary()
+def make_catalogue(*, public=True, made=make_releases, words=None):
+    """All of it in memory; `words` is another vocabulary."""
+    words = make_vocabulary() if words is None else words
     return Builder(lambda _: nullcontext(), words if public else None).build(made(words))
 
 
-def make_client(*, public=True, policy=None, rates=None, made=make_releases):
+def make_client(*, public=True, policy=None, rates=None, made=make_releases, words=None):
     """A function that asks the page without a network."""
-    guard = build(make_catalogue(public=public, made=made), policy or AccessPolicy(), rates)
+    guard = build(
+        make_catalogue(public=public, made=made, words=words), policy or AccessPolicy(), rates
+    )
 
     def ask(
         path, body=None, *, method=None, headers=None, content=None, base="http://127.0.0.1:8765"

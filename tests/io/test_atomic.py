@@ -31,6 +31,7 @@ def test_an_output_may_have_any_name_and_is_still_not_half_there(tmp_path, name)
     assert names(tmp_path) == [name]
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="needs posix_fallocate")
 def test_a_place_is_tried_and_nothing_is_left_there(tmp_path, monkeypatch):
     check_writable(tmp_path / "out", force=False)
     assert names(tmp_path) == []
@@ -40,6 +41,7 @@ def test_a_place_is_tried_and_nothing_is_left_there(tmp_path, monkeypatch):
     assert asked == [12345]
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="needs posix_fallocate")
 @pytest.mark.parametrize(
     ("number", "code", "message"),
     [

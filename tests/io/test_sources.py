@@ -117,6 +117,7 @@ def test_no_such_file(folder):
     )
 
 
+@pytest.mark.posix("a named pipe")
 def test_a_pipe_is_no_file(folder):
     os.mkfifo(folder / "pipe.csv")
     assert refused("data/pipe.csv").startswith("data/pipe.csv: not a file or folder. ")

@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ from bayesgram.io.atomic import (
     unfinished_folder,
     write_file_atomically,
 )
+from helpers.modes import has_mode
 
 HOLDER = """
 import sys, time
@@ -54,6 +54,7 @@ def states(folder):
     return found
 
 
+@pytest.mark.posix("SIGKILL")
 def test_what_a_live_process_uses_stays_and_what_a_killed_one_left_goes(tmp_path, holder):
     assert states(tmp_path) == [FolderState.IN_USE] * 2
     remove_abandoned(tmp_path)
@@ -164,6 +165,7 @@ def test_a_folder_goes_also_where_names_can_t_be_changed_or_the_lock_only_later(
     assert next(failures, None) != 0  # it failed
 
 
+@pytest.mark.posix("owners")
 def test_another_user_is_let_alone(tmp_path, monkeypatch):
     left(tmp_path, ".bayesgram-scratch-")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
@@ -216,11 +218,11 @@ def test_what_other_threads_still_write_to_goes_too(tmp_path, monkeypatch):
 
 
 def test_where_files_can_not_be_locked_nothing_is_removed(tmp_path, monkeypatch):
-    def unsupported(*_):
+    def unsupported(*_, **__):
         raise OSError(95, "Operation not supported")
 
     left(tmp_path, ".bayesgram-scratch-")
-    monkeypatch.setattr(system.fcntl, "flock", unsupported)
+    monkeypatch.setattr(system, "try_lock", unsupported)
     with spill_folder(tmp_path) as folder:
         assert folder.exists()
         assert states(tmp_path) == [FolderState.UNKNOWN, FolderState.IN_USE] or states(
@@ -252,6 +254,6 @@ def test_nobody_else_can_look_into_a_hidden_folder(tmp_path, make, mask):
     before = os.umask(mask)
     try:
         with make(tmp_path) as folder:
-            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            assert has_mode(folder, 0o700)
     finally:
         os.umask(before)

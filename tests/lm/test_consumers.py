@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,13 @@ from bayesgram.privacy.budget import Guarantee
 from bayesgram.text.blocklist import Blocklist
 from helpers.consumer_formats import read_combined, read_completions, read_dic, read_lucene
 from helpers.hypothesis_profiles import examples
+from helpers.java_consumers import (
+    make_dictionary,
+    needs_dicttool,
+    needs_lucene,
+    read_with_dicttool,
+    read_with_lucene,
+)
 from helpers.reference_language_models import make_release
 
 WORDS = {"the": 60.0, "fish": 30.0, "don't": 5.0, "paris": 3.0, "a,b": 1.0, "x=y": 1.0, "👩‍👧": 2.0}
@@ -109,6 +117,43 @@ def test_a_bigram_goes_with_its_words_and_is_not_called_unwritable(release, tmp_
     assert written == consumers.Written(ngrams=5, unwritable=3)
 
 
+def test_a_bigram_makes_no_word_less_likely(tmp_path):
+    release = release_of({"the": 50.0, "fish": 10.0}, {"fish the": 0.1, "the fish": 20.0})
+    consumers.write_aosp(release, tmp_path / "en.combined")
+    _, words = read_combined(tmp_path / "en.combined")
+    assert words["fish"][1]["the"] == words["the"][0]
+    assert words["the"][1]["fish"] > words["fish"][0]
+
+
+def test_a_word_has_as_many_bigrams_as_a_dictionary_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(consumers, "AOSP_MAX_BIGRAMS", 2)
+    pairs = {"the fish": 20.0, "the paris": 9.0, "the don't": 8.0}
+    written = consumers.write_aosp(release_of(WORDS, pairs), tmp_path / "en.combined")
+    _, words = read_combined(tmp_path / "en.combined")
+    assert list(words["the"][1]) == ["fish", "paris"]
+    assert written == consumers.Written(ngrams=7, unwritable=3)
+
+
+@needs_dicttool
+def test_dicttool_reads_and_compiles_a_word_list(tmp_path):
+    words = {**WORDS, "#tag": 2.0, "'": 1.0, "ünïcödé": 1.0, "אב": 1.0, "x" * 47: 1.0}
+    pairs = {**PAIRS, "fish the": 0.1, "#tag 👩‍👧": 1.0, "אב ünïcödé": 0.5}
+    path = tmp_path / "en.combined"
+    consumers.write_aosp(release_of(words, pairs), path, casing={"paris": "Paris"})
+    _, ours = read_combined(path)
+    theirs, their_pairs = read_with_dicttool(path)
+    assert theirs == {word: frequency for word, (frequency, _) in ours.items()}
+    assert their_pairs == {
+        (word, second): frequency
+        for word, (_, after) in ours.items()
+        for second, frequency in after.items()
+    }
+    said = make_dictionary(path, tmp_path / "main_en.dict")
+    assert "superior" not in said
+    assert "Ignoring" not in said
+    assert (tmp_path / "main_en.dict").stat().st_size > 100
+
+
 def test_a_cased_spelling_that_is_another_word_is_not_used(tmp_path):
     path = tmp_path / "en.combined"
     release = release_of({"us": 3.0, "US": 2.0, "paris": 1.0})
@@ -176,7 +221,19 @@ def test_a_row_is_one_suggestion(tmp_path):
     consumers.write_suggest(rows, tmp_path / "s.tsv")
     assert read_lucene(tmp_path / "s.tsv") == {"weather in berlin": 5, "rome": 2}
     consumers.write_hub(rows, tmp_path / "hub")
-    assert (tmp_path / "hub" / "unigrams.parquet").is_file()
+    assert (tmp_path / "hub" / "rows.parquet").is_file()
+
+
+@needs_lucene
+def test_lucene_reads_every_suggestion(tmp_path):
+    rows = {'say "hi", ok': 9.0, "#tag": 8.0, "a\u2028b": 7.0, "👩‍👧 ok": 6.0, "שלום": 5.0}
+    rows |= {"x" * 3000: 4.0, "much": 3e12, "and/or\\": 3.0, " space": 2.0, "\ufeffmark": 0.2}
+    path = tmp_path / "s.tsv"
+    consumers.write_suggest(
+        make_release({(row,): n for row, n in rows.items()}, tokenizer="rows"), path
+    )
+    assert read_with_lucene(path) == read_lucene(path)
+    assert read_lucene(path).keys() == rows.keys()
 
 
 # --- Hunspell ---
@@ -198,6 +255,15 @@ def test_hunspell_accepts_the_words_and_corrects_others(release, tmp_path):
         encoding="utf-8",
     )
     assert "& fihs 1 0: fish" in done.stdout
+    assert hunspell_rejects(tmp_path / "d", ["don’t", "Paris", "PARIS", "Fish", "dont"]) == ["dont"]
+    listed = subprocess.run(
+        ["hunspell", "-l", "-i", "utf-8", "-d", str(tmp_path / "d" / "en")],
+        input="The fish, the Paris. don’t dont fihs 12\n",
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert listed.stdout.split() == ["dont", "fihs"]
     affixes = (tmp_path / "d" / "en.aff").read_text(encoding="utf-8")
     assert affixes.startswith("# Made from a Bayesgram release: ε = 1, δ = 1e-07 (PROVED)\n")
 
@@ -242,6 +308,35 @@ def test_the_hub_folder_opens_offline_row_by_row(release, tmp_path):
     assert rows == list(zip(release.ngrams.to_pylist(), release.probabilities, strict=True))
     readme = (tmp_path / "hub" / "README.md").read_text(encoding="utf-8")
     assert release.card.claim in readme
+
+
+@pytest.mark.parametrize("locale", ["no", "en_US", "zh-Hant"])
+def test_the_head_of_a_dataset_card_is_yaml(release, tmp_path, locale):
+    consumers.write_hub(release, tmp_path / "hub", locale=locale)
+    _, head, body = (tmp_path / "hub" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    assert yaml.safe_load(head) == {
+        "language": [locale[:2]],  # unquoted, Norway's would be the value false
+        "license": "unknown",
+        "size_categories": ["n<1K"],
+        "tags": ["differential-privacy", "n-grams"],
+        "configs": [
+            {"config_name": name, "data_files": f"{name}.parquet"}
+            for name in ("unigrams", "bigrams")
+        ],
+    }
+    assert "left out" not in body
+
+
+def test_a_dataset_card_says_what_discoveries_cost_and_what_is_left_out(release, tmp_path):
+    claim = {"epsilon": 2.0, "delta": 1e-8, "guarantee": "PROVED", "reviewed": True}
+    vocabulary = {**release.card.vocabulary, "discovered": 3, "discoveries": [claim]}
+    discovered = replace(release, card=replace(release.card, vocabulary=vocabulary))
+    consumers.write_hub(discovered, tmp_path / "hub", block=Blocklist(("paris",)))
+    readme = (tmp_path / "hub" / "README.md").read_text(encoding="utf-8")
+    assert "3 discovered at ε = 2, δ = 1e-08 (PROVED), which adds up with this release" in readme
+    assert "The publisher left out 2 of the 10 n-grams of the release" in readme
+    consumers.write_aosp(discovered, tmp_path / "en.combined")
+    assert "cost more; see card.json" in read_combined(tmp_path / "en.combined")[0]
 
 
 def test_a_dataset_card_claims_no_more_than_the_card(release, tmp_path):
@@ -315,8 +410,10 @@ def test_bad_requests_are_refused(release, tmp_path):
     requests += [
         (
             lambda write=write: write(rows, tmp_path / "x"),
-            "the release has whole rows, and this format needs words; export rows as suggest, hub,"
-            " tsv, jsonl, parquet or model.",
+            (
+                "the release has whole rows, and this format needs words; export rows as suggest,"
+                " hub, tsv, jsonl, parquet or model."
+            ),
         )
         for write in (consumers.write_aosp, consumers.write_hunspell)
     ]

@@ -58,6 +58,7 @@ def test_what_is_opened_is_what_was_saved(tmp_path_factory, table, bits):
     assert {path.name for path in folder.iterdir()} == set(CONTENTS) - {CASING}
 
 
+@pytest.mark.posix("files that are mapped and replaced")
 def test_how_words_are_written_is_part_of_a_model(tmp_path, model):
     folder, cased = tmp_path / "model", replace(model, casing=WRITTEN)
     cased.save(folder)

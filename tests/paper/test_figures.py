@@ -18,6 +18,7 @@ from bayesgram.paper.figures import EXPERIMENTS, FIGURE_1, PAPER_PERPLEXITY
 from bayesgram.paper.harness import ExperimentData, Method, ResultRow
 from bayesgram.paper.results_page import CONTENTS, run_experiments
 from helpers.commands import bayesgram
+from helpers.modes import has_mode
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def made(run, tmp_path_factory):
 def test_the_folder_holds_every_file_and_is_private(made):
     folder, results = made
     assert {path.name for path in folder.iterdir()} == set(CONTENTS)
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert has_mode(folder, 0o700)
     assert [result.experiment.name for result in results] == list(EXPERIMENTS)
     for path in folder.iterdir():
         assert path.stat().st_size > 500, path.name

@@ -9,25 +9,29 @@ from pathlib import Path
 
 import pytest
 
+from bayesgram import system
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_io import is_ledger, read_ledger
+from bayesgram.privacy.ledger_io import LOCK_SUFFIXES, is_ledger, read_ledger
 from bayesgram.version import page_pointer
-from helpers.ledger_files import SMALL_SPEND, TENTH_SPEND
+from helpers.ledger_files import LOCK_SUFFIX, SMALL_SPEND, TENTH_SPEND
+from helpers.modes import has_mode
+
+OTHER_LOCK = next(suffix for suffix in LOCK_SUFFIXES.values() if suffix != LOCK_SUFFIX)
 
 
 def test_a_new_ledger_is_empty_and_private(ledger):
     contents = ledger.read()
     assert (contents.population, contents.budget) == ("app users", Budget(1, 1e-6))
     assert (contents.reservations, contents.last_number, contents.spent_epsilon()) == ((), 0, 0)
-    assert ledger.path.stat().st_mode & 0o777 == 0o600
+    assert has_mode(ledger.path, 0o600)
     assert sorted(path.name for path in ledger.path.parent.iterdir()) == [
         "app.ledger",
-        "app.ledger.lock",
+        f"app.ledger{LOCK_SUFFIX}",
     ]
     assert is_ledger(ledger.path)
 
@@ -189,7 +193,10 @@ def test_odd_paths(tmp_path):
     path = tmp_path / "50% of #1? é &mode=memory.ledger"
     Ledger.create(path, population="p", budget=Budget(1)).reserve(SMALL_SPEND, {})
     assert read_ledger(path).last_number == 1
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, f"{path.name}.lock"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+        path.name,
+        f"{path.name}{LOCK_SUFFIX}",
+    ]
 
 
 def test_hard_links_are_refused_and_symbolic_ones_followed(used):
@@ -210,7 +217,7 @@ def test_a_ledger_in_wal_mode_goes_back_to_one_file(used):
     used.reserve(SMALL_SPEND, {})
     assert sorted(path.name for path in used.path.parent.iterdir()) == [
         "app.ledger",
-        "app.ledger.lock",
+        f"app.ledger{LOCK_SUFFIX}",
     ]
     assert used.read().last_number == 6
 
@@ -250,7 +257,10 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
     assert used.read().last_number == 5
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+@pytest.mark.posix("owners")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to become somebody else"
+)
 @pytest.mark.parametrize("folder_mode", [0o755, 0o777])
 def test_who_may_only_read_can_show_but_not_reserve(used, folder_mode, tmp_path_factory):
     folder = Path("/tmp") / f"ledger-test-{os.getpid()}-{folder_mode:o}"
@@ -287,3 +297,31 @@ def test_who_may_only_read_can_show_but_not_reserve(used, folder_mode, tmp_path_
         assert read_ledger(folder / "app.ledger").last_number == 5
     finally:
         shutil.rmtree(folder)
+
+
+def test_a_ledger_that_is_locked_in_another_way_is_refused(used, tmp_path):
+    other = tmp_path / f"app.ledger{OTHER_LOCK}"
+    other.touch()
+    for refused in (used.read, lambda: used.reserve(SMALL_SPEND, {}), lambda: used.complete(1)):
+        with pytest.raises(UsageError, match=r"neither sees the locks of the other.* Go on there"):
+            refused()
+    assert is_ledger(used.path)  # so that `ledger list` says what is wrong with it
+    other.unlink()
+    assert used.read().last_number == 5
+
+
+def test_locks_of_two_kinds_that_come_at_the_same_time_do_not_both_write(used, monkeypatch):
+    """A second look, under the lock, sees a lock file that appeared meanwhile."""
+    other = used.path.with_name(f"app.ledger{OTHER_LOCK}")
+    try_lock = system.try_lock
+
+    def lock_late(descriptor, *, exclusive):
+        other.touch()
+        return try_lock(descriptor, exclusive=exclusive)
+
+    monkeypatch.setattr(system, "try_lock", lock_late)
+    with pytest.raises(UsageError, match="neither sees the locks of the other"):
+        used.reserve(SMALL_SPEND, {})
+    monkeypatch.undo()
+    other.unlink()
+    assert used.read().last_number == 5

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import sqlite3
 from contextlib import closing
 
@@ -16,6 +15,7 @@ from bayesgram.privacy.accounting import Spend, gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import read_ledger
+from helpers.ledger_files import LOCK_SUFFIX
 
 SOME = Spend(pure_epsilon=0.05)
 
@@ -98,6 +98,7 @@ def test_a_header_that_hashes_well_and_says_nonsense_is_refused(ledger, epsilon)
         read_ledger(ledger.path)
 
 
+@pytest.mark.posix("owners")
 def test_a_lock_of_another_user_keeps_its_rights(ledger, monkeypatch):
     lock = ledger.path.with_name(ledger.path.name + ".lock")
     lock.chmod(0o640)
@@ -133,8 +134,11 @@ def test_where_sqlite_keeps_no_journal_on_disk_nothing_is_written(ledger, monkey
         ledger.reserve(SOME, {})
 
 
+@pytest.mark.posix("a limit on the size of files")
 def test_a_disk_that_does_not_take_an_entry_says_that_it_may_be_there(ledger):
     """The file may not grow as it must: SQLite finds out when it commits, and the entry is not there."""
+    import resource
+
     size, (soft, hard) = ledger.path.stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, hard))
     try:
@@ -185,4 +189,7 @@ def test_a_ledger_is_made_also_where_its_lock_is_not(tmp_path, monkeypatch):
         ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1))
     assert [path.name for path in tmp_path.iterdir()] == ["a.ledger"]
     assert ledger.reserve(Spend(pure_epsilon=0.1), {}) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ledger", "a.ledger.lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.ledger",
+        f"a.ledger{LOCK_SUFFIX}",
+    ]

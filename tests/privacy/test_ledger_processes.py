@@ -65,6 +65,7 @@ def test_threads_of_one_process_never_overspend_whatever_else_they_do_with_the_f
     assert read_ledger(ledger.path).last_number == room
 
 
+@pytest.mark.posix("modes")
 def test_the_lock_is_open_to_whoever_may_write_the_ledger(used):
     used.path.chmod(0o660)
     used.reserve(SMALL_SPEND, {})
@@ -74,6 +75,7 @@ def test_the_lock_is_open_to_whoever_may_write_the_ledger(used):
     assert not is_ledger(lock)
 
 
+@pytest.mark.posix("the name of the lock file")
 def test_a_lock_that_is_a_link_is_refused(used, tmp_path):
     (tmp_path / "elsewhere").write_text("mine")
     used.path.with_name("app.ledger.lock").symlink_to(tmp_path / "elsewhere")
@@ -133,6 +135,7 @@ RACE = (
 )
 
 
+@pytest.mark.posix("fork")
 def test_fifty_processes_never_overspend(ledger):
     """Room for 7: exactly 7 of 50 get it, each its own number, and the chain is whole."""
     ledger.reserve(Spend.gaussian(4.5), {})
@@ -190,6 +193,7 @@ KILL = (
 )
 
 
+@pytest.mark.posix("fork")
 def test_killed_processes_leave_every_reported_reservation(tmp_path):
     """100 processes killed at random instants, and more until enough was told and one was killed in the middle.
 
@@ -213,6 +217,7 @@ def test_killed_processes_leave_every_reported_reservation(tmp_path):
     assert ledger.reserve(SMALL_SPEND, {}) == len(recorded) + 1
 
 
+@pytest.mark.posix("SIGKILL")
 def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
     """Killed with the journal on disk and pages half written: the next one to come undoes it."""
     code = """if True:

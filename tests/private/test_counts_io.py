@@ -1,7 +1,6 @@
 """Counts on disk."""
 
 import json
-import stat
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from bayesgram.private.counts_io import load_counts, save_counts
 from bayesgram.private.counts_on_disk import open_counts
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
+from helpers.modes import has_mode
 from helpers.strategies import matrices
 
 
@@ -48,7 +48,7 @@ def test_the_folder_is_private(tmp_path):
     save_counts(
         reference_paper.make_user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts"
     )
-    assert stat.S_IMODE((tmp_path / "counts").stat().st_mode) == 0o700
+    assert has_mode(tmp_path / "counts", 0o700)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Private text that was given as public text: a sample of hashes notices, and bounded memory is enough."""
 
-import stat
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from bayesgram.public.public_rows import CAPACITY, rows_path
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.row_hashes import ALL, LONG_ROW_OF_CHARACTERS, RowSample
 from bayesgram.text.tokenizer import Tokenizer
+from helpers.modes import has_mode
 
 pytestmark = pytest.mark.slow
 
@@ -238,7 +238,7 @@ def test_a_file_of_its_own_keeps_the_rows_and_changes_nothing_else(tmp_path):
     assert one.public_rows.salt != two.public_rows.salt
     assert not set(one.public_rows.hashes.tolist()) & set(two.public_rows.hashes.tolist())
     assert len(one.public_rows) == len(two.public_rows) == 300
-    assert stat.S_IMODE(rows_path(tmp_path / "one.parquet").stat().st_mode) == 0o600
+    assert has_mode(rows_path(tmp_path / "one.parquet"), 0o600)
     with pytest.raises(UsageError, match="about 100% of the private rows"):
         count(people(rows), one)
     rows_path(tmp_path / "one.parquet").unlink()

@@ -1,7 +1,5 @@
 """bg.split: people are held out, all rows of a person go to one file."""
 
-import stat
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 import bayesgram as bg
 from bayesgram.private.split import held_out_mask
 from helpers.hypothesis_profiles import examples
+from helpers.modes import has_mode
 
 
 def rows_of(path, columns=("user", "text")):
@@ -74,7 +73,7 @@ def test_columns_keep_their_names_and_files_are_for_their_owner(tmp_path):
     assert (summary.train_rows, summary.held_out_rows) == (len(rows[0]), len(rows[1]))
     assert repr(summary) == "SplitSummary(private: train_rows, held_out_rows)"
     for path in (train, held_out):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert has_mode(path, 0o600)
 
 
 def test_what_can_not_be_split_leaves_nothing(tmp_path):

@@ -90,6 +90,7 @@ def test_a_longer_order_than_any_sentence_has_is_shortened():
     )  # <s> b a </s>
 
 
+@pytest.mark.posix("files that are mapped and replaced")
 def test_it_is_the_same_when_it_is_loaded(tmp_path, model):
     model.save(tmp_path / "public.model")
     loaded = PublicModel.load(tmp_path / "public.model")

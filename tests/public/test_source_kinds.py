@@ -189,7 +189,7 @@ def test_a_list_is_counted_in_its_order(sources, listed):
 
 def test_lists_in_files_and_vocabularies(tmp_path):
     text, ngrams = make_table([["a", "b", "a"]]), ["b", "a", "a b"]
-    (tmp_path / "list.txt").write_text("b\r\na\r\na b\r\n")
+    (tmp_path / "list.txt").write_bytes(b"b\r\na\r\na b\r\n")
     (tmp_path / "list.csv").write_text("more,ngram\n1,b\n2,a\n3,a b\n")
     (tmp_path / "list.tsv.gz").write_bytes(gzip.compress(b"ngram\tx\nb\t\na\t\na b\t\n"))
     write_parquet(tmp_path / "list.parquet", ngram=ngrams)

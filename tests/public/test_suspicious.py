@@ -1,5 +1,7 @@
 """What looks like a secret, string by string, and what does not."""
 
+import time
+
 import pytest
 
 from bayesgram.public.discovered_ngrams import suspicion_of
@@ -58,3 +60,10 @@ FINE = [
 )
 def test_what_looks_like_a_secret(ngram, expected):
     assert suspicion_of(ngram) == expected
+
+
+@pytest.mark.parametrize("text", ["x" * 10**6, "1 " * 10**6, "long " * 10**6, "1" * 10**6])
+def test_a_very_long_row_takes_one_pass(text):
+    started = time.process_time()
+    assert suspicion_of(text) in {None, "digits"}
+    assert time.process_time() - started < 20  # a quadratic search takes an hour

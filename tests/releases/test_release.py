@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bayesgram import system
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import atomic
 from bayesgram.io.atomic import write_file_atomically, write_folder_atomically
@@ -127,9 +128,9 @@ def test_what_appears_meanwhile_is_not_replaced(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
 
 
-@pytest.mark.parametrize("system", ["linux", "another"])
-def test_a_folder_is_replaced_whole_on_every_system(tmp_path, monkeypatch, system):
-    monkeypatch.setattr(atomic.sys, "platform", system)
+@pytest.mark.parametrize("name", ["linux", "another"])
+def test_a_folder_is_replaced_whole_on_every_system(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(system.sys, "platform", name)
     for text in ("old", "new"):
         with write_folder_atomically(tmp_path / "out", contents=["a"], force=True) as folder:
             (folder / "a").write_text(text)

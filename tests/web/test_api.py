@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from bayesgram.planning import simulation
 from bayesgram.private.clipping import UNITS
+from bayesgram.public.vocabulary import extend_vocabulary
+from bayesgram.releases.provenance import DiscoveryClaim
 from bayesgram.web.api import SCRIPTS
 from bayesgram.web.guard import HEADERS, AccessPolicy, RateLimiter
 from helpers.hypothesis_profiles import examples
@@ -29,6 +31,7 @@ from helpers.web_catalogue import (
     make_release,
     make_releases,
     make_releases_with_sources,
+    make_vocabulary,
     make_weak_releases,
     with_measurements,
 )
@@ -524,6 +527,16 @@ def test_downloads_have_what_a_release_knows(ask):
     assert (
         ask("/api/download?kind=exe").json()["error"] == "out of range or of the wrong kind: kind."
     )
+
+
+def test_public_text_does_not_suggest_what_was_discovered():
+    claim = DiscoveryClaim(1.0, 1e-7, "PROVED", reviewed=True)
+    new = pa.array(["zanzibar"], pa.large_string())
+    grown = extend_vocabulary(make_vocabulary(), new, np.array([-1.0]), claim)
+    ask = make_client(rates=FREE, words=grown)
+    public, *releases = ask("/api/predict", {"text": "zan"}).json()["columns"]
+    assert public == {"name": "public text", "words": []}
+    assert ["zanzibar"] in [[word["word"] for word in column["words"]] for column in releases]
 
 
 def test_the_page_begins_with_the_release_that_has_discoveries():

@@ -124,8 +124,7 @@ def main() -> NoReturn:
     """Run a command, and exit with 0 (done), 1 (failed) or 2 (wrong use); without traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # An ASCII terminal shows \u03b5 for ε, and nothing fails.
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=console.ESCAPES)  # so that nothing fails
     for number in STOP_SIGNALS:
         signal.signal(number, _exit_on_signal)
     console.print_log_messages()

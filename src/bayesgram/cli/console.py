@@ -5,6 +5,7 @@ Rich draws tables and progress bars. It is imported when there is one to draw, b
 that only writes lines is done by then.
 """
 
+import codecs
 import json
 import logging
 import shutil
@@ -48,6 +49,24 @@ def _rich_console(*, on_stderr: bool = False) -> "Console":
 
     # Text is shown as it is: ":bug:" and "[red]" may be n-grams, or part of a path.
     return Console(highlight=False, markup=False, emoji=False, stderr=on_stderr)
+
+
+# --- What the encoding of a terminal lacks ---
+
+ESCAPES = "bayesgram.escapes"  # the name of `_escape` as an error handler
+# Bars of two kinds, and the dots of spinners.
+_SHAPES = {ord("█"): "#", ord("░"): "-", **dict.fromkeys(range(0x2800, 0x2900), "*")}
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """Replace what can't be written: shapes by others, and all else by its number in Unicode."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_SHAPES)
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+codecs.register_error(ESCAPES, _escape)
 
 
 # --- Results, on standard output ---

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bayesgram.public.vocabulary import Vocabulary
 
 MAX_ROWS = 20  # n-grams in the table, and of those that look like secrets
+MAX_SHOWN = 200  # characters of an n-gram in a table; not measured
 BAR_LENGTH = 24  # characters of the longest bar
 # What a user who writes many new n-grams gives each of them: a rule of thumb, not measured.
 TYPICAL_WEIGHT = 0.1
@@ -276,7 +277,12 @@ def _print_discovery(
         _explain_empty_discovery(discovery, settings, budget)
         return
     rows = [
-        (row[NGRAM], str(row["order"]), f"{row[WEIGHT]:,.1f}", _bar(discovery, row[WEIGHT]))
+        (
+            _shorten(row[NGRAM]),
+            str(row["order"]),
+            f"{row[WEIGHT]:,.1f}",
+            _bar(discovery, row[WEIGHT]),
+        )
         for row in _rows(discovery)[:MAX_ROWS]
     ]
     title = "All of it" if len(discovery) <= MAX_ROWS else f"The {MAX_ROWS} heaviest"
@@ -499,6 +505,15 @@ def _rows(discovery: "Discovery") -> list[dict[str, Any]]:
     ]
 
 
+def _shorten(ngram: str) -> str:
+    """Return an n-gram for a terminal: a row can be longer than the screen.
+
+    >>> _shorten("where are you"), len(_shorten("word " * 3000))
+    ('where are you', 200)
+    """
+    return ngram if len(ngram) <= MAX_SHOWN else f"{ngram[: MAX_SHOWN - 1]}…"
+
+
 def _print_suspicious(discovery: "Discovery", *, json: bool) -> None:
     """Print what looks like a secret, on standard error; or all of it as JSON."""
     suspicious = [row for row in _rows(discovery) if row[REASON]]
@@ -511,7 +526,7 @@ def _print_suspicious(discovery: "Discovery", *, json: bool) -> None:
             " publish it."
         )
         return
-    listed = "; ".join(f"{row[NGRAM]!r} ({row[REASON]})" for row in suspicious[:MAX_ROWS])
+    listed = "; ".join(f"{_shorten(row[NGRAM])!r} ({row[REASON]})" for row in suspicious[:MAX_ROWS])
     console.print_note(
         f"warning: {len(suspicious)} of them look like secrets that many people share: {listed}."
         " Look at them before you publish: `bayesgram review FOUND --file review.csv`, or --drop"

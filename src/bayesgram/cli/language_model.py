@@ -207,6 +207,7 @@ def export(  # noqa: PLR0915 - one step after another
         "output": str(output),
         "format": str(format_),
         "claim": loaded.card.claim,
+        **({"rows": True} if loaded.card.is_of_rows else {}),
     }
     if format_ not in MODEL_FORMATS:
         casing = read_casing(loaded.card.vocabulary["tokenizer"])
@@ -565,12 +566,24 @@ def _print_export(
     console.warn_unless_proved(output, ingredients)
 
 
+# What a format holds: a number of n-grams or rows.
+_CONTENTS = {
+    **dict.fromkeys((Format.TSV, Format.JSONL, Format.PARQUET), "{} {} with their probabilities"),
+    Format.AOSP: "{} words and bigrams with their frequencies",
+    Format.SUGGEST: "{} suggestions with their weights",
+    Format.HUNSPELL: "{} words for a spell checker",
+    Format.HUB: "a dataset of {} {}",
+}
+
+
 def _export_sentences(report: "Mapping[str, Any]") -> list[str]:
     """Say what was written, and what it promises."""
     if "words" in report:
         content = f"{report['words']:,} words with their log-ratios to public text"
     elif isinstance(report["ngrams"], int):
-        content = f"{report['ngrams']:,} n-grams with their probabilities"
+        content = _CONTENTS[report["format"]].format(
+            f"{report['ngrams']:,}", "rows" if report.get("rows") else "n-grams"
+        )
     else:
         content = f"a language model of {_format_sizes(report['ngrams'])}"
     if "source" in report:

@@ -595,7 +595,7 @@ def _write_results(folder: Path, results: DemoResults) -> None:
     """Write results.json for machines, and results.csv for a spreadsheet."""
     document = {"warning": DISCLOSURE, **results.to_json()}
     (folder / RESULTS).write_text(
-        json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n"
     )
     with (folder / "results.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, results.rows[0])

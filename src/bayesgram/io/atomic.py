@@ -151,9 +151,7 @@ def write_folder_atomically(
     target = _check_target(path, force=force, contents=contents, parameter=parameter)
     with _staging_folder(target, parameter) as staging:
         folder = _new_path(staging, target)
-        folder.mkdir()
-        if private:
-            folder.chmod(0o700)
+        folder.mkdir(mode=0o700 if private else 0o777)
         yield folder
         for file in [*folder.rglob("*"), folder]:
             _flush(file)
@@ -240,11 +238,12 @@ def _has_other_contents(folder: Path, contents: set[str]) -> bool:
 
     Whatever is in a folder of that name belongs to it, and so do the folders on the way to it.
     """
-    parents = {str(parent) for name in contents for parent in PurePath(name).parents}
+    ours = {PurePath(name) for name in contents}
+    parents = {parent for name in ours for parent in name.parents}
     for entry in folder.rglob("*"):
         relative = entry.relative_to(folder)
-        is_ours = not contents.isdisjoint(map(str, (relative, *relative.parents)))
-        if not is_ours and not (str(relative) in parents and entry.is_dir()):
+        is_ours = not ours.isdisjoint((relative, *relative.parents))
+        if not is_ours and not (relative in parents and entry.is_dir()):
             return True
     return False
 
@@ -277,6 +276,8 @@ def _writing_error(
             f"{target}: can't be written there ({reason}); choose another ", parameter, "."
         )
     advice = "Free some space" if error.errno in DISK_FULL else "Mend that"
+    if error.errno == errno.EACCES and not system.CAN_REMOVE_OPEN_FILES:
+        advice = "Close what has it open"
     if staging and staging.exists():
         leftovers = f"what was begun is in {staging}"
     else:
@@ -567,6 +568,8 @@ def _try_lock(lock: int, path: Path) -> FolderState:
             return FolderState.IN_USE
     except OSError:
         return FolderState.UNKNOWN
+    if not system.CAN_REMOVE_OPEN_FILES:
+        return FolderState.ABANDONED
     try:
         is_same_file = os.path.samestat(os.fstat(lock), path.lstat())
     except FileNotFoundError:

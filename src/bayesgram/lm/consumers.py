@@ -4,7 +4,7 @@ Four formats, each as the program that reads it publishes it:
 
 * AOSP word lists (`.combined`), which dicttool makes keyboard dictionaries of. Each word has a
   number f: 255 is probability 1, and one less divides it by 1.15. A bigram has the f of its last
-  word after its first one.
+  word after its first one, and at least that of its last word alone: dicttool holds no lower one.
 * Suggestions: a line `suggestion<TAB>weight` for Lucene's FileDictionary, or a completion document
   of Elasticsearch and OpenSearch for each line. The weight is the released count, rounded, from 1.
 * Hunspell: a `.dic` and an `.aff` file.
@@ -17,6 +17,7 @@ dataset folder, which has all rows. What a format can't hold is left out and cou
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -43,10 +44,17 @@ AOSP_MIN_FREQUENCY = 1
 AOSP_LOG_STEP = float(np.log(1.15))
 # Keyboards hold words of up to 48 code points (MAX_WORD_LENGTH); the last is left for the end.
 AOSP_MAX_LETTERS = 47
+# Of one word: what reads a dictionary refuses more (MAX_BIGRAMS_IN_A_PTNODE). The likeliest stay.
+AOSP_MAX_BIGRAMS = 10_000
 MAX_WEIGHT = 2**31 - 1  # of a completion document; Lucene's weights are larger
 # Hunspell refuses words of 100 characters, and of 256 bytes. A test asks it about words up to here.
 HUNSPELL_MAX_LETTERS = 90
 README = "README.md"
+CITATION = (
+    "- Bayesgram, the software that made it.\n"
+    "- Osman Ramadan, James Withers and Douglas Orr: N-grams Bayesian Differential Privacy, 2021,"
+    " https://arxiv.org/abs/2101.12736."
+)
 _LOCALE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]{2,8}){0,3}")
 
 
@@ -128,7 +136,9 @@ def write_aosp(
     bigrams = table.filter(pa.array(orders == 2))
     pairs = [tuple(ngram.split(" ")) for ngram in bigrams["ngram"].to_pylist()]
     unwritable_pairs = sum(not unwritable_words.isdisjoint(pair) for pair in pairs)
-    followers = _followers(pairs, bigrams["count"].to_numpy(), counts)
+    frequency_of = dict(zip(counts, frequencies, strict=True))
+    followers = _followers(pairs, bigrams["count"].to_numpy(), counts, frequency_of)
+    superfluous = sum(max(len(after) - AOSP_MAX_BIGRAMS, 0) for after in followers.values())
 
     bigram_count = 0
     with (
@@ -136,20 +146,30 @@ def write_aosp(
         aside.open("w", encoding="utf-8", newline="\n") as file,
     ):
         file.write(_aosp_header(release, locale, date, version))
-        for word, frequency in zip(counts, frequencies, strict=True):
+        for word, frequency in frequency_of.items():
             file.write(f" word={spellings[word]},f={frequency}\n")
-            for second, second_frequency in followers.get(word, ()):
+            for second, second_frequency in followers.get(word, [])[:AOSP_MAX_BIGRAMS]:
                 file.write(f"  bigram={spellings[second]},f={second_frequency}\n")
                 bigram_count += 1
-    return Written(len(words) + bigram_count, len(unwritable_words) + unwritable_pairs)
+    unwritable = len(unwritable_words) + unwritable_pairs + superfluous
+    return Written(len(words) + bigram_count, unwritable)
 
 
 def _followers(
-    pairs: Sequence[tuple[str, ...]], pair_counts: Floats, counts: Mapping[str, float]
+    pairs: Sequence[tuple[str, ...]],
+    pair_counts: Floats,
+    counts: Mapping[str, float],
+    word_frequencies: Mapping[str, int],
 ) -> dict[str, list[tuple[str, int]]]:
-    """Return what follows each word, with its f, in the order of the pairs.
+    """Return what follows each word, with its f, the likeliest first.
 
     A bigram whose words are not both in the list has no place in the format.
+
+    Args:
+        pairs: The bigrams, the most probable first.
+        pair_counts: Their counts.
+        counts: The count of each word.
+        word_frequencies: The f of each word: no bigram that ends in it has a lower one.
     """
     is_listed = np.array([first in counts and second in counts for first, second in pairs], bool)
     listed_pairs = [pair for pair, keep in zip(pairs, is_listed.tolist(), strict=True) if keep]
@@ -164,8 +184,12 @@ def _followers(
     followers: dict[str, list[tuple[str, int]]] = {}
     frequencies = _aosp_frequencies(np.minimum(ratios, 1.0))
     for (first, second), frequency in zip(listed_pairs, frequencies, strict=True):
-        followers.setdefault(first, []).append((second, frequency))
-    return followers
+        after = followers.setdefault(first, [])
+        after.append((second, max(frequency, word_frequencies[second])))
+    return {
+        first: sorted(after, key=lambda follower: -follower[1])  # stable: equal ones stay in order
+        for first, after in followers.items()
+    }
 
 
 def _aosp_frequencies(probabilities: Floats) -> list[int]:
@@ -178,6 +202,8 @@ def _aosp_frequencies(probabilities: Floats) -> list[int]:
 def _aosp_header(release: Release, locale: str, date: int, version: int) -> str:
     """Return the first line. No value may have a comma, an equals sign or a colon."""
     claim = release.card.claim.replace(" = ", " ").replace(", ", "; ")
+    if release.card.discoveries_sentence:
+        claim += "; finding words in people's text cost more; see card.json"
     description = re.sub(r"[,=:\s]+", " ", f"Bayesgram release; {claim}")
     name = locale.lower().replace("-", "_")
     return (
@@ -305,28 +331,52 @@ def write_hunspell(
 
 
 def _affixes(release: Release, words: Sequence[str], counts: Floats) -> str:
-    """Return the .aff file: the letters to try in suggestions, the most frequent first."""
-    letters: dict[str, float] = {}
+    """Return the .aff file.
+
+    TRY has the characters to try in suggestions, the most frequent first. WORDCHARS has those that
+    are no letters and still do not end a word. ICONV reads the apostrophe of typesetters as that of
+    typewriters, which is the one in releases.
+    """
+    weights: dict[str, float] = {}
     for word, count in zip(words, counts.tolist(), strict=True):
         for letter in word:
-            letters[letter] = letters.get(letter, 0.0) + count
-    ranked = sorted(letters, key=lambda letter: (-letters[letter], letter))
-    tried = "".join(letter for letter in ranked if letter.isalpha())
-    others = "".join(letter for letter in ranked if not letter.isalnum())
-    claim = f"# Made from a Bayesgram release: {release.card.claim}\n"
-    return f"{claim}SET UTF-8\nTRY {tried}\n" + (f"WORDCHARS {others}\n" if others else "")
+            weights[letter] = weights.get(letter, 0.0) + count
+    ranked = sorted(weights, key=lambda letter: (-weights[letter], letter))
+    tried = "".join(letter for letter in ranked if letter.isalpha() or letter in "'-")
+    inner = "".join(letter for letter in ranked if _is_inside_words(letter))
+    lines = [f"# Made from a Bayesgram release: {release.card.claim}", "SET UTF-8", f"TRY {tried}"]
+    if "'" in weights:
+        lines += ["ICONV 1", "ICONV ’ '"]
+        inner += "’"
+    if inner:
+        lines.append(f"WORDCHARS {inner}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _is_inside_words(letter: str) -> bool:
+    """Return whether Hunspell must be told that a character does not end a word.
+
+    It knows letters. The vowels of some scripts are marks; a comma or a slash, which white space
+    as the tokenizer leaves in words, would keep `fish, and` from being two words.
+    """
+    is_mark = unicodedata.category(letter).startswith("M")
+    return is_mark or letter.isdigit() or letter in "'-·\u200c\u200d"
 
 
 # --- Hub ---
 
 
-def _config_name(order: int) -> str:
+def _config_name(order: int, *, is_rows: bool = False) -> str:
+    if is_rows:
+        return ROWS_CONFIG
     return {1: "unigrams", 2: "bigrams", 3: "trigrams"}.get(order, f"{order}-grams")
 
 
+ROWS_CONFIG = "rows"
 HUB_CONTENTS = (
     README,
     CARD_FILE,
+    f"{ROWS_CONFIG}.parquet",
     *(f"{_config_name(order)}.parquet" for order in range(1, MAX_ORDER + 1)),
 )
 
@@ -354,69 +404,94 @@ def write_hub(
     table = _select(release, min_count, block, boundaries=True)
     _require_rows(table)
     orders = table["order"].to_numpy()
-    present = np.unique(orders).tolist()
+    configs = {
+        _config_name(order, is_rows=release.tokenizer.is_rows): order
+        for order in np.unique(orders).tolist()
+    }
     card = {"format": FORMAT, **release.card.to_json()}
     with write_folder_atomically(path, contents=HUB_CONTENTS, force=force) as folder:
-        for order in present:
+        for config, order in configs.items():
             rows = table.filter(pa.array(orders == order)).drop_columns(["order"])
-            pq.write_table(rows, folder / f"{_config_name(order)}.parquet", compression="zstd")
+            pq.write_table(rows, folder / f"{config}.parquet", compression="zstd")
         text = json.dumps(card, indent=2, ensure_ascii=False)
         (folder / CARD_FILE).write_bytes(f"{text}\n".encode())
-        readme = _dataset_card(release, table, present, locale, min_count)
+        readme = _dataset_card(release, table, list(configs), locale)
         (folder / README).write_bytes(readme.encode())
     return Written(len(table))
 
 
-def _dataset_card(
-    release: Release, table: pa.Table, orders: Sequence[int], locale: str, min_count: int | None
-) -> str:
+def _dataset_card(release: Release, table: pa.Table, configs: Sequence[str], locale: str) -> str:
     """Return README.md: a YAML header for the hub, and what the release's card says."""
     card = release.card
-    configs = "".join(
-        f"- config_name: {_config_name(order)}\n  data_files: {_config_name(order)}.parquet\n"
-        for order in orders
+    is_rows = release.tokenizer.is_rows
+    items = "rows" if is_rows else "n-grams"
+    # In quotes, as YAML reads the language of Norway (no) as false.
+    language = json.dumps(re.split("[_-]", locale)[0])
+    listed_configs = "".join(
+        f"- config_name: {config}\n  data_files: {config}.parquet\n" for config in configs
+    )
+    what = (
+        "Each row is a whole text, such as a query or a short answer."
+        if is_rows
+        else "They say how often people write words and sequences of words."
+    )
+    discovered = (
+        f"The heading has the ε and δ of the counts. Finding {items} in people's text had a cost of"
+        f" its own: {card.discoveries_sentence}.\n\n"
+        if card.discoveries_sentence
+        else ""
     )
     facts = "".join(f"- **{name}**: {line}\n" for name, line in card.summary_lines)
     conditions = "".join(f"- {sentence}\n" for sentence in card.assumptions)
-    if not conditions:
+    if conditions:
+        conditions = f"The guarantee holds if\n\n{conditions}"
+    else:
         conditions = "No guarantee is claimed, so there are none.\n"
-    is_total = "expected_counts" in card.details
-    count_text = (
-        "how often people wrote it: the probability times the noisy total of its order"
-        if is_total
-        else "the probability times a million; no total is known"
-    )
+    has_totals = "expected_counts" in card.details
+    among = "rows" if is_rows else "n-grams of its order"
     columns = {
-        "ngram": "the tokens, joined by spaces",
-        "probability": "its share among the n-grams of its order",
-        "count": count_text,
+        "ngram": "the row, normalised" if is_rows else "the tokens, joined by spaces",
+        "probability": f"its share among all {among}",
+        "count": (
+            f"an estimate of how often people wrote it, of each person up to a limit (the clip"
+            f" norm): the probability times the noisy total of the {among}"
+            if has_totals
+            else "the probability times a million; no total is known"
+        ),
         "standard_deviation": "of the probability",
-        "origin": "whether it is from public text or was discovered",
+        "origin": "whether it is from public text or was discovered in people's text",
     }
     described = "".join(
         f"- `{name}`: {text}\n" for name, text in columns.items() if name in table.column_names
     )
-    left_out = (
-        ""
-        if min_count is None
-        else f"N-grams whose count, less two standard deviations, is below {min_count} were left"
-        " out; the probabilities are those of the whole release.\n\n"
+    left_out = len(release) - len(table)
+    if left_out:
+        described += (
+            f"\nThe publisher left out {left_out:,} of the {len(release):,} {items} of the"
+            " release; the probabilities are those of the whole release.\n"
+        )
+    deviations = (
+        " `standard_deviation` says how much." if "standard_deviation" in table.column_names else ""
     )
     return (
-        f"---\nlanguage:\n- {re.split('[_-]', locale)[0]}\nlicense: unknown\n"
+        f"---\nlanguage:\n- {language}\nlicense: unknown\n"
         f"size_categories:\n- {_size_category(len(table))}\n"
-        f"tags:\n- differential-privacy\n- n-grams\nconfigs:\n{configs}---\n\n"
-        f"# N-grams released with {card.claim}\n\n"
-        f"{len(table):,} n-grams. The label is **{card.label}**: {card.promise_sentence}\n\n"
+        f"tags:\n- differential-privacy\n- {items}\nconfigs:\n{listed_configs}---\n\n"
+        f"# {items.capitalize()} released with {card.claim}\n\n"
+        f"{len(table):,} {items}. {what}\n\n"
+        f"The label is **{card.label}**: {card.promise_sentence}\n\n{discovered}"
+        "```python\nfrom datasets import load_dataset\n\n"
+        f'{configs[0]} = load_dataset("path/to/this/folder", "{configs[0]}", split="train")\n'
+        "```\n\n"
         f"## What the release says of itself\n\n{facts}\n"
         f"## Conditions\n\n{conditions}\n"
-        f"## Columns\n\n{described}\n{left_out}"
+        f"## Columns\n\n{described}\n"
         f"## How it was made\n\nWith {card.software}; exported by bayesgram {VERSION}."
         f" `{CARD_FILE}` is the card of the release, for programs. The export is post-processing"
         " and spent no privacy.\n\n"
-        "## Limits\n\nCounts are estimates with noise. The license is for the publisher to"
-        " state.\n\n"
-        "## Citation\n\nRamadan, Withers, Orr (2021), and the software, Bayesgram.\n"
+        f"## Limits\n\nCounts are estimates with noise.{deviations} The publisher has not stated"
+        " a license yet: `license` in the head of this file is for the publisher to fill in.\n\n"
+        f"## Citation\n\n{CITATION}\n"
     )
 
 

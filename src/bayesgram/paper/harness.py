@@ -79,7 +79,9 @@ def measure_cost() -> Iterator[Cost]:
     Where the system can't start the peak of memory anew, it is that of the process so far.
     """
     with suppress(OSError):
-        PEAK_RESET.write_text("5")  # Linux: the highest resident size starts again from now
+        PEAK_RESET.write_text(
+            "5", encoding="ascii"
+        )  # Linux: the highest resident size starts again from now
     cost = Cost()
     start = perf_counter()
     yield cost
@@ -89,13 +91,13 @@ def measure_cost() -> Iterator[Cost]:
 
 def _peak_bytes() -> int:
     with suppress(OSError, StopIteration):
-        lines = PROCESS_STATUS.read_text().splitlines()
+        lines = PROCESS_STATUS.read_text(encoding="utf-8").splitlines()
         line = next(line for line in lines if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
-    try:
-        import resource  # noqa: PLC0415 - POSIX alone has it
-    except ImportError:
+    if sys.platform == "win32":
         return 0  # not known
+    import resource  # noqa: PLC0415 - POSIX alone has it
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

@@ -47,6 +47,11 @@ APPLICATION_ID = 0x42474C44  # "BGLD", bytes 68 to 71 of the file
 LOCK_TIMEOUT = 60.0  # seconds to wait for other processes that are writing; not measured
 LOCK_POLL_INTERVAL = 0.01  # seconds between two attempts to get the lock; not measured
 
+
+class OtherLockError(UsageError):
+    """A ledger is locked in a way that this system does not see."""
+
+
 # --- Contents ---
 
 
@@ -156,6 +161,8 @@ def is_ledger(path: Path) -> bool:
     try:
         with open_database(path) as connection:
             (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    except OtherLockError:
+        return True  # what reads it says why that is refused
     except BayesgramError:
         return False
     return bool(application_id == APPLICATION_ID)
@@ -493,7 +500,8 @@ def _open_existing_lock(path: Path) -> int | None:
 
 
 # The suffix of the lock file names the kind of lock, so that it is known without reading the file,
-# which Windows forbids while it is locked.
+# which Windows forbids while it is locked. The ledger itself says nothing of it, so a ledger can
+# move to another system. Committing an entry flushes the folder, and so the lock file's name.
 LOCK_SUFFIXES = {system.FLOCK: ".lock", system.PORTALOCKER: ".lock-portalocker"}
 
 
@@ -510,11 +518,11 @@ def _check_lock_kind(path: Path) -> None:
     for kind in LOCK_SUFFIXES:
         other = _lock_path(path.resolve(), kind)
         if kind != system.LOCK_KIND and os.path.lexists(other):
-            raise UsageError(
-                f"{path}: is locked by {kind} on another system, and this one uses"
-                f" {system.LOCK_KIND}, which does not see it. Go on there; or, to move the ledger"
-                f" here for good, copy it without {other.name} while nobody writes, and never"
-                " charge the old copy again."
+            raise OtherLockError(
+                f"{path}: is used by a system that locks by {kind}, as {other.name} beside it says;"
+                f" this one locks by {system.LOCK_KIND}, and neither sees the locks of the other."
+                " Go on there. To use the ledger here alone from now on, remove"
+                f" {other.name} while nobody uses the ledger ({page_pointer('systems')})."
             )
 
 

@@ -282,10 +282,11 @@ _ADDRESSES = [
         rf"\w\.{_ENDING}(?!\w)",
         r"(^| )www\.\w",
         rf"\S {_PROVIDER}( |$)",
-        rf"\d.* {_STREET}( |$)",
     )
 ]
-_CODE = re.compile(rf"(?=\S*[^\W\d_])(?=\S*\d)\S{{{MIN_CODE_LENGTH},}}")
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
+_STREET_NAME = re.compile(rf" {_STREET}( |$)", re.IGNORECASE)
 
 
 def suspicion_of(ngram: str) -> str | None:
@@ -296,12 +297,24 @@ def suspicion_of(ngram: str) -> str | None:
     >>> suspicion_of("x9k2m4q8")
     'a code'
     """
-    if any(pattern.search(ngram) for pattern in _ADDRESSES):
+    # One pass each: a row can be a megabyte long, and one pattern for a number and the street after
+    # it, or for a code, takes time that is quadratic in that.
+    if any(pattern.search(ngram) for pattern in _ADDRESSES) or _has_street_address(ngram):
         return "an address"
-    if _CODE.search(ngram):
+    if any(_is_code(token) for token in ngram.split()):
         return "a code"
     digit_count = sum(letter.isdigit() for letter in ngram)
     return "digits" if digit_count >= MIN_DIGITS else None
+
+
+def _has_street_address(ngram: str) -> bool:
+    number = _DIGIT.search(ngram)
+    return number is not None and _STREET_NAME.search(ngram, number.end()) is not None
+
+
+def _is_code(token: str) -> bool:
+    is_long = len(token) >= MIN_CODE_LENGTH
+    return is_long and bool(_DIGIT.search(token)) and bool(_LETTER.search(token))
 
 
 def suspicions_of(ngrams: pa.LargeStringArray) -> list[str | None]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from bayesgram.choices import TokenizerKind
 from bayesgram.io.segments import ALL, OTHER, format_names
 from bayesgram.notebook import html
 from bayesgram.privacy.accounting import digits_up
@@ -392,11 +393,21 @@ class Card:
         discoveries = self.discoveries_sentence
         if discoveries is None:
             return f"{self.size_text}, stated to be public"
+        if self.vocabulary["discovered"] == self.vocabulary["size"]:
+            return f"{self.size_text}: {discoveries}"
         return f"{self.size_text}: public text, and {discoveries}"
 
     @property
+    def is_of_rows(self) -> bool:
+        """Whether its n-grams are whole rows."""
+        kind, _, _ = str(self.vocabulary.get("tokenizer", "")).partition(",")
+        return kind == TokenizerKind.ROWS
+
+    @property
     def size_text(self) -> str:
-        """How many n-grams there are, and of which orders."""
+        """How many n-grams there are, and of which orders; or how many rows."""
+        if self.is_of_rows:
+            return f"{self.vocabulary['size']:,} rows"
         orders = ", ".join(map(str, self.vocabulary["orders"]))
         return f"{self.vocabulary['size']:,} n-grams of order {orders}"
 

@@ -347,10 +347,13 @@ def estimate_people(card: Card) -> PeopleEstimate | None:
 def describe_contents(card: Card) -> str:
     """Say what a release or a discovery is, for somebody who has never seen one."""
     size = f"{card.vocabulary['size']:,}"
-    ngrams = join_words([order_name(order) for order in card.vocabulary["orders"]])
+    is_rows = card.is_of_rows
+    ngrams = join_words([order_name(order, is_rows=is_rows) for order in card.vocabulary["orders"]])
     if card.mechanism == DISCOVERY_MECHANISM:
         return f"A list of {ngrams} that many people write and that public text lacks."
     source = "public text, corrected by what people write, with noise that protects each of them"
+    if card.vocabulary.get("discovered") == card.vocabulary["size"]:
+        source = "what people write, with noise that protects each of them"
     if card.guarantee is not Guarantee.PROVED:
         source = "private text, without a proved protection"
     return f"Probabilities of {size} {ngrams}. They come from {source}."
@@ -379,7 +382,7 @@ def describe_accuracy(card: Card) -> list[str]:
     longest = qualities[-1]
     if longest.error_removed is None or longest.known_mass is None:
         return sentences
-    ngrams = order_name(longest.order)
+    ngrams = longest.name
     if longest.error_removed < MIN_ERROR_REMOVED:
         return [*sentences, f"For {ngrams}, the release is no better than public text alone."]
     removed = (

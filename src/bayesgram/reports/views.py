@@ -223,7 +223,7 @@ class OrderView:
     @property
     def ngrams_name(self) -> str:
         """What n-grams of this order are called."""
-        return order_name(self.order)
+        return order_name(self.order, is_rows=self.release.card.is_of_rows)
 
     @property
     def known_share(self) -> AccuracyShare | None:
@@ -402,7 +402,8 @@ class DiscoveryView(CardView):
     @property
     def contents(self) -> str:
         """What it is, with the number of n-grams."""
-        ngrams = join_words([order_name(order) for order in self.by_order])
+        is_rows = self.card.is_of_rows
+        ngrams = join_words([order_name(order, is_rows=is_rows) for order in self.by_order])
         return (
             f"A list of {len(self.ngrams):,} {ngrams} that many people write and that public text"
             " lacks."
@@ -570,7 +571,7 @@ class ClippingView:
             return self._unknown_sentence
         limit = order_details(details)["clip_norm_used"]
         sentence = (
-            f"About {clipped[orders[-1]]} of the users write more {order_name(orders[-1])} than one"
+            f"About {clipped[orders[-1]]} of the users write more {self._longest_name} than one"
             f" user may contribute. Their counts are scaled down to a size (norm) of {limit:.3g};"
             " all others count in full."
         )
@@ -586,11 +587,17 @@ class ClippingView:
     def caption(self) -> str:
         """What the picture shows."""
         orders = measured_orders(self.card.details)
-        ngrams = order_name(orders[-1]) if orders else "counts"
+        ngrams = self._longest_name if orders else "counts"
         return (
             f"Number of users (noisy) by the size of their {ngrams}: the square root of the sum of"
             " squared counts. Users in full bars count in full; hollow bars are scaled down."
         )
+
+    @property
+    def _longest_name(self) -> str:
+        """What the longest n-grams are called."""
+        longest = measured_orders(self.card.details)[-1]
+        return order_name(longest, is_rows=self.card.is_of_rows)
 
     @property
     def _unknown_sentence(self) -> str:

@@ -158,7 +158,7 @@ def use_java() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as home, _set_environment("JAVA_HOME", home):
         script = Path(home, "bin", "java")
         script.parent.mkdir()
-        script.write_text(JAVA_SCRIPT.format(java=bundled), encoding="utf-8")
+        script.write_text(JAVA_SCRIPT.format(java=bundled), encoding="utf-8", newline="\n")
         script.chmod(0o700)
         yield
 

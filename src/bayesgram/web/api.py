@@ -179,7 +179,9 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
         vocabulary = catalogue.vocabulary
-        public = None if vocabulary is None else {"name": PUBLIC, "size": len(vocabulary)}
+        public = None
+        if vocabulary is not None and catalogue.public_model is not None:
+            public = {"name": PUBLIC, "size": len(vocabulary)}
         releases = [panels.summarize_release(item) for item in catalogue.items]
         return {
             "version": VERSION,

@@ -289,7 +289,8 @@ class Catalogue:
     Attributes:
         items: The releases.
         vocabulary: Public text, if it is given.
-        public_model: The language model of public text.
+        public_model: The language model of public text; None without a vocabulary, and where all
+            that it lists was discovered.
         blocklist: Words that are not suggested.
     """
 
@@ -327,7 +328,8 @@ class Builder:
         public_model = None
         if self.vocabulary is not None:
             with self.step("Building the model of public text"):
-                public_model = self._prepare_model(self._make_public_model(self.vocabulary))
+                made = self._make_public_model(self.vocabulary)
+                public_model = None if made is None else self._prepare_model(made)
         items = [self._build_item(name, release) for name, release in releases]
         return Catalogue(items, self.vocabulary, public_model, self.blocklist)
 
@@ -346,12 +348,23 @@ class Builder:
             tables = self._build_tables(release, public)
         return Item(view, model, tables)
 
-    def _make_public_model(self, vocabulary: Vocabulary) -> LanguageModel:
+    def _make_public_model(self, vocabulary: Vocabulary) -> LanguageModel | None:
+        """Return the model of public text; None where all that is listed was discovered.
+
+        The page says of it that it holds no private data. What people write has no place in it.
+        """
         for public in self.public_models:
             if public.vocabulary.is_same_text(vocabulary):
                 return public.mixture
+        ngrams = vocabulary.ngrams
         counts = vocabulary.counts.astype(np.float64)
-        return LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer)
+        if vocabulary.origins is not None:
+            is_public = ~vocabulary.origins.discovered
+            if not is_public.any():
+                return None
+            ngrams = ngrams.filter(pa.array(is_public))
+            counts = counts[is_public]
+        return LanguageModel.from_counts(ngrams, counts, vocabulary.tokenizer)
 
     def _prepare_model(self, model: LanguageModel) -> LanguageModel:
         """Give the model its tokenizer, and predict once: the first visitor need not wait."""

@@ -145,7 +145,7 @@ function draw() {
   tell();
 }
 
-const nothing = () => el("li", { class: "none" }, "no known word begins like this");
+const nothing = () => el("li", { class: "none" }, "nothing in the list begins like this");
 
 function button(word, key, most, fresh) {
   const sure = word.low === null ? "" : `, 95% interval ${percent(word.low)} to ${percent(word.high)}`;
