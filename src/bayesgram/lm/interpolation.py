@@ -47,6 +47,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
@@ -637,11 +638,12 @@ def apply_lifts(
         tokenizer: How the text of the release was cut.
         strength: β.
     """
+
+    def compute(what: str) -> NDArray[Any]:
+        return trie.suffix if what == "suffix" else _node_values(trie, ngrams, lifts, tokenizer)
+
     # The suffixes are needed next. They are found on another core meanwhile.
-    node_lifts, _ = parallel_map(
-        lambda compute: compute(),
-        [lambda: _node_values(trie, ngrams, lifts, tokenizer), lambda: trie.suffix],
-    )
+    node_lifts: Floats = parallel_map(compute, ["lifts", "suffix"])[0]
     node_lifts[0] = 0.0
     exponents = _compute_exponents(trie, node_lifts, strength)
     return refit(trie, _lifted_probabilities(trie, exponents))
