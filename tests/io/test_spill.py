@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bayesgram.io.spill import (
-    SpillableColumn,
-    SpillStreams,
-    pack_numbers,
-    partitioned_lookup,
-    partitioned_reduce,
-    unpack_numbers,
-)
+from bayesgram.io.spill import SpillableColumn, partitioned_lookup, partitioned_reduce
 from helpers.hypothesis_profiles import examples
 
 blocks = st.lists(st.lists(st.integers(0, 39), max_size=9), min_size=1, max_size=6).map(
@@ -95,33 +88,3 @@ def test_what_is_brought_in_parts_adds_up(folder, brought, rows):
         )
         assert np.array_equal(np.concatenate(found), right)
         assert all(part.size <= rows for part in found)
-
-
-# Streams of token numbers
-
-token_numbers = st.one_of(
-    st.integers(-2, 9),
-    st.integers(32_760, 32_770),
-    st.integers(65_530, 65_540),
-    st.integers(-2, 2**31 - 3),
-)
-
-
-@given(st.lists(token_numbers, max_size=40))
-def test_packed_numbers_come_back(numbers):
-    packed = pack_numbers(np.array(numbers, np.int32))
-    assert packed.size == sum(1 if number < (1 << 15) - 2 else 2 for number in numbers)
-    assert unpack_numbers(packed).tolist() == numbers
-
-
-@given(st.lists(st.lists(token_numbers, max_size=9), max_size=80), st.integers(0, 80))
-def test_streams_are_the_same_in_memory_and_on_disk(streams, moved):
-    with tempfile.TemporaryDirectory() as name:
-        stored = SpillStreams(Path(name))
-        for at, numbers in enumerate(streams):
-            stored.add(np.array(numbers, np.int32))
-            if at == moved:
-                stored.to_disk()
-        for _ in range(2):
-            assert [ids.tolist() for arrays in stored for ids in arrays] == streams
-        assert stored.size == sum(map(len, streams))

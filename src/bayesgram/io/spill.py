@@ -28,8 +28,7 @@ from numpy.lib.format import (
 from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Ids, Integers
-from bayesgram.cores import parallel_map, read_ahead
-from bayesgram.kernels import kernel, signed
+from bayesgram.cores import read_ahead
 
 ColumnArrays = Sequence[NDArray[Any]]  # as many arrays as there are columns, all of one length
 # Returns the values of some keys.
@@ -38,8 +37,6 @@ Lookup = Callable[[Integers], NDArray[Any]]
 Reducer = Callable[[NDArray[Any], Integers, NDArray[Any]], None]
 
 ARRAYS_AT_ONCE = 32  # of a stream that are read from disk at once; not measured
-PACKED_OFFSET = 2  # is added to token numbers, the lowest of which is -2
-PACKED_LIMIT = 1 << 15  # from here on a number takes two units
 
 
 def append_columns(path: Path, columns: ColumnArrays) -> None:
@@ -344,9 +341,10 @@ def partitioned_reduce(
 
 
 class SpillStreams:
-    """Arrays of token numbers, -2 and above, that are iterated several times.
+    """Arrays of numbers that are iterated several times, in memory or on disk.
 
-    They are in memory or on disk, most numbers in two bytes (`pack_numbers`).
+    Arrays that come from disk share a double buffer: they are valid until the next-but-one
+    iteration.
 
     Args:
         folder: Where the file is; None keeps everything in memory.
@@ -354,27 +352,29 @@ class SpillStreams:
 
     def __init__(self, folder: Path | None) -> None:
         self._path = folder and folder / "streams"
-        self._kept: list[NDArray[np.uint16]] = []
-        self.size = 0  # how many numbers all arrays have
+        self._kept: list[Ids] = []
         self.kept_bytes = 0
-        self.on_disk: list[int] = []  # the lengths of the packed arrays in the file
+        self.on_disk: list[int] = []  # the lengths of the arrays in the file
 
     @property
     def kept_count(self) -> int:
         """How many arrays are in memory."""
         return len(self._kept)
 
+    @property
+    def size(self) -> int:
+        """How many numbers all arrays have."""
+        return sum(self.on_disk) + self.kept_bytes // 4
+
     def add(self, array: Ids) -> None:
         """Append an array."""
-        packed = pack_numbers(array)
-        self._kept.append(packed)
-        self.kept_bytes += packed.nbytes
-        self.size += array.size
+        self._kept.append(array)
+        self.kept_bytes += array.nbytes
 
     def clear(self) -> None:
-        """Remove all arrays, none of which may be on disk."""
-        self._drop_kept()
-        self.size = 0
+        """Remove the arrays that are in memory."""
+        self._kept = []
+        self.kept_bytes = 0
 
     def to_disk(self) -> None:
         """Move all arrays to disk, if there is a folder."""
@@ -383,73 +383,25 @@ class SpillStreams:
                 for array in self._kept:
                     file.write(array.data)
             self.on_disk += [array.size for array in self._kept]
-            self._drop_kept()
-
-    def _drop_kept(self) -> None:
-        self._kept = []
-        self.kept_bytes = 0
+            self.clear()
 
     def __iter__(self) -> Iterator[list[Ids]]:
         """Yield all arrays, in lists of a few."""
-        for arrays in read_ahead(self._from_disk()):
-            yield parallel_map(unpack_numbers, arrays)
+        yield from read_ahead(self._from_disk())
         for first in range(0, len(self._kept), ARRAYS_AT_ONCE):
-            yield parallel_map(unpack_numbers, self._kept[first : first + ARRAYS_AT_ONCE])
+            yield self._kept[first : first + ARRAYS_AT_ONCE]
 
-    def _from_disk(self) -> Iterator[list[NDArray[np.uint16]]]:
-        """Yield the packed arrays of the file.
-
-        They share a double buffer: they are valid until the next-but-one iteration.
-        """
+    def _from_disk(self) -> Iterator[list[Ids]]:
         if not self._path or not self.on_disk:
             return
         # The older buffer is filled next, while the caller still uses the newer one.
-        older = np.empty(0, np.uint16)
-        newer = np.empty(0, np.uint16)
+        older = np.empty(0, np.int32)
+        newer = np.empty(0, np.int32)
         with self._path.open("rb") as file:
             for first in range(0, len(self.on_disk), ARRAYS_AT_ONCE):
                 edges = [0, *accumulate(self.on_disk[first : first + ARRAYS_AT_ONCE])]
                 if edges[-1] > older.size:
-                    older = np.empty(edges[-1], np.uint16)
+                    older = np.empty(edges[-1], np.int32)
                 older, newer = newer, older
                 _fill(newer[: edges[-1]], file)
                 yield [newer[start:end] for start, end in pairwise(edges)]
-
-
-@kernel
-def pack_numbers(numbers: Ids) -> NDArray[np.uint16]:
-    """Return numbers from -2 on in one unit of two bytes, or in two.
-
-    Tokens are numbered in order of appearance, so nearly all of a text have numbers that fit in 15
-    bits. A larger one begins with a unit whose highest bit is set: its upper 15 bits.
-    """
-    units = 0
-    for number in numbers:
-        units += 1 + (signed(number) + PACKED_OFFSET >= PACKED_LIMIT)
-    packed = np.empty(units, np.uint16)
-    at = 0
-    for number in numbers:
-        value = signed(number) + PACKED_OFFSET
-        if value >= PACKED_LIMIT:
-            packed[at] = PACKED_LIMIT | value >> 16
-            at += 1
-        packed[at] = value & 0xFFFF
-        at += 1
-    return packed
-
-
-@kernel
-def unpack_numbers(packed: NDArray[np.uint16]) -> Ids:
-    """Return the numbers that `pack_numbers` packed."""
-    numbers = np.empty(packed.size, np.int32)
-    size = 0
-    at = 0
-    while at < packed.size:
-        value = signed(packed[at])
-        at += 1
-        if value >= PACKED_LIMIT:
-            value = (value - PACKED_LIMIT) << 16 | signed(packed[at])
-            at += 1
-        numbers[size] = value - PACKED_OFFSET
-        size += 1
-    return numbers[:size]
