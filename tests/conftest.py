@@ -15,6 +15,7 @@ SLOW = (
     "tests/demo/",
     "tests/faults/",
     "tests/fuzz/",
+    "tests/io/test_warehouses.py",
     "tests/mutants/",
     "tests/paper/",
     "tests/spark/",

@@ -1,15 +1,18 @@
 """Documentation is code: transcripts are run, pages are complete, links lead somewhere."""
 
+import contextlib
 import doctest
 import gzip
 import importlib.util
 import re
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,8 +21,9 @@ import yaml
 
 import bayesgram
 from bayesgram.cli.app import build_app
+from bayesgram.io.uris import parse_uri
 from bayesgram.releases.card_sections import belief_bounds, format_odds_factor
-from helpers import commands
+from helpers import commands, databases, postgres
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -190,6 +194,7 @@ BEGIN_WHERE_THE_TUTORIAL_ENDS = {
     "ledger-in-a-team.md",
     "after-a-failed-run.md",
     "delete-counts.md",
+    "warehouses.md",
 }
 
 
@@ -201,9 +206,73 @@ def as_a_shell_reads(command, folder):
     return [word.decode() for word in told.stdout.split(b"\0")[:-1]]
 
 
+def tables_of(folder):
+    """What the databases of the how-to pages hold: messages of people, and public text."""
+    messages = pa.concat_tables(
+        [pq.read_table(path) for path in sorted((folder / "messages").glob("*.parquet"))]
+    ).select(["user", "text"])
+    rows = range(len(messages))
+    messages = messages.append_column(
+        "country", pa.array([("de", "fr", "it")[n % 3] for n in rows])
+    )
+    messages = messages.append_column("sent", pa.array([f"2026-0{1 + n % 2}-15" for n in rows]))
+    return {"messages": messages, "articles": pq.read_table(folder / "imdb.parquet")}
+
+
+@pytest.fixture
+def prepare_databases(tmp_path, monkeypatch):
+    """Make the databases that a page reads, once its files are there."""
+    with contextlib.ExitStack() as stack:
+
+        def prepare(page):
+            if page not in ("duckdb.md", "postgresql.md", "warehouses.md"):
+                return
+            tables = tables_of(tmp_path)
+            (tmp_path / "february.sql").write_text(
+                "SELECT \"user\", text FROM messages WHERE sent >= '2026-02-01';\n"
+            )
+            if page == "duckdb.md":
+                path = databases.make_duckdb(tmp_path / "chat.duckdb", **tables)
+                with duckdb.connect(path) as connection:
+                    connection.execute("ALTER TABLE messages ALTER sent TYPE DATE")
+            elif page == "warehouses.md":
+                connection = stack.enter_context(contextlib.closing(sqlite3.connect("chat.sqlite")))
+                connection.execute('CREATE TABLE messages ("user" TEXT, text TEXT)')
+                columns = [column.to_pylist() for column in tables["messages"].columns[:2]]
+                rows = zip(*columns, strict=True)
+                connection.executemany("INSERT INTO messages VALUES (?, ?)", rows)
+                connection.commit()
+            elif not postgres.is_available():
+                pytest.skip("no PostgreSQL server is installed")
+            else:
+                server = stack.enter_context(postgres.running_server())
+                for name, table in tables.items():
+                    databases.fill_postgres(server, name, table)
+                for name in ("PGHOST", "PGUSER", "PGPASSWORD"):
+                    monkeypatch.setenv(name, server.environment[name])
+                monkeypatch.setenv("CHAT_DB", "postgresql:///chat")
+
+        monkeypatch.chdir(tmp_path)
+        yield prepare
+
+
+def test_uris_of_the_pages_are_read():
+    """Also those that no test can run."""
+    shown = set()
+    for page in HOW_TO:
+        text = page.read_text(encoding="utf-8")
+        shown |= set(re.findall(r"['`]((?:[a-z]+://|adbc\+)[^'`\s]+[?&]table=\w+)['`]", text))
+    assert len(shown) > 12
+    for uri in shown:
+        assert parse_uri(uri, {}).table
+
+
 @pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.name)
-def test_a_how_to_page_runs_as_written_from_top_to_bottom(page, own_files, made, tmp_path):
+def test_a_how_to_page_runs_as_written_from_top_to_bottom(
+    page, own_files, made, tmp_path, prepare_databases
+):
     shutil.copytree(own_files, tmp_path, dirs_exist_ok=True)
+    prepare_databases(page.name)
     if page.name in BEGIN_WHERE_THE_TUTORIAL_ENDS:
         shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     shown = [] if "```console" in page.read_text(encoding="utf-8") else list(shown_commands(page))

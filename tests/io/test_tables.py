@@ -184,7 +184,9 @@ def test_tables_that_do_not_convert_show_no_value(read):
     lazy = pl.LazyFrame({"user": ["hidden"], "text": ["a"]}).with_columns(
         pl.col("user").cast(pl.Int64)
     )
-    assert message(read, lazy) == f"table 1: {said.format('InvalidOperationError')}"
+    assert message(read, lazy) == (
+        "table 1: can't be read (InvalidOperationError). Check how it was made."
+    )
 
 
 def test_a_reader_that_fails_half_way_shows_no_value(read):
@@ -252,3 +254,118 @@ def test_large_tables_are_cut_by_rows_and_bytes():
     assert [len(batch) for batch in batches] == [3, 3, 1, 1, 1]
     assert [batch.first_row for batch in batches] == [1, 4, 7, 8, 9]
     assert records.BATCH_BYTES == 4 << 20
+
+
+# --- Tables of other libraries, and readers ---
+
+
+def messages(rows=9000):
+    numbers = range(rows)
+    return pa.table({"user": [f"u{n % 7}" for n in numbers], "text": [f"t {n}" for n in numbers]})
+
+
+def test_relations_of_duckdb(read):
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.register("rows", messages())
+    relation = connection.sql('SELECT *, text AS "a ""b""", [1] AS l FROM rows')
+    rows = list(zip(*messages().to_pydict().values(), strict=True))
+    assert read(relation) == rows
+    assert read(relation, text='a "b"') == rows  # a name of a column is no SQL
+    assert read(relation) == rows  # and again
+    assert "no column 'nope'; the columns are 'user', 'text'" in message(
+        read, relation, UsageError, text="nope"
+    )
+    assert "holds list<" in message(read, relation, UsageError, user="l")
+    failing = connection.sql("SELECT user, error('hidden') AS text FROM rows")
+    assert message(read, failing) == (
+        "table 1: can't be turned into an Arrow table (InvalidInputException). Check that each"
+        " column holds one type."
+    )
+    assert read(relation) == rows  # the connection is free again
+    bad = connection.sql(
+        "SELECT CASE WHEN text = 't 5000' THEN '' ELSE user END AS user, text FROM rows"
+    )
+    with pytest.raises(BayesgramError, match=r"row 5001: no user id\. ") as caught:
+        read(bad)
+    assert read(relation) == rows  # also while the error is kept
+    assert caught
+    connection.close()
+
+
+def test_a_connection_of_duckdb_is_no_table(read):
+    import duckdb
+
+    connection = duckdb.connect()
+    assert message(read, connection, UsageError) == (
+        "inputs: DuckDBPyConnection can't be read. Give a relation of it, such as"
+        " connection.sql('SELECT …')."
+    )
+    connection.close()
+
+
+def test_a_reader_gives_its_rows_once(read):
+    reader = messages().to_reader()
+    assert len(read(reader)) == 9000
+    said = (
+        "table 1: an Arrow reader without rows. A reader gives its rows once, so it was read before,"
+        " or is empty. Make a new reader for each time that it is read, or give a table"
+        " (reader.read_all())."
+    )
+    assert message(read, reader, UsageError) == said
+    records = read_records(messages().to_reader(), text_column="text", user_column="user")
+    assert sum(map(len, records)) == 9000
+    with pytest.raises(UsageError, match="an Arrow reader without rows"):
+        list(records)
+
+
+def test_a_lazy_frame_is_computed_in_batches(monkeypatch):
+    frame = pl.from_arrow(messages()).lazy().with_columns(pl.lit(1.5).alias("x"))
+    monkeypatch.setattr(pl.LazyFrame, "collect", _collect_nothing(pl.LazyFrame.collect))
+    records = read_records(frame, text_column="text", user_column="user")
+    sizes = [len(batch) for batch in records]
+    assert sum(sizes) == 9000
+    assert max(sizes) <= 4096
+
+
+def _collect_nothing(collect):
+    """LazyFrame.collect, for frames without a row alone: the whole table is never made."""
+
+    def checked(frame, **options):
+        table = collect(frame, **options)
+        assert len(table) == 0
+        return table
+
+    return checked
+
+
+def test_datasets_of_hugging_face(read):
+    import datasets
+
+    dataset = datasets.Dataset(messages())
+    rows = list(zip(*messages().to_pydict().values(), strict=True))
+    streamed = dataset.to_iterable_dataset(num_shards=3)
+    mapped = streamed.map(lambda row: {"said": row["text"].upper()})
+    assert read(dataset) == rows
+    assert read(dataset.select(range(10))) == rows[:10]
+    assert read(streamed) == rows
+    assert "no column 'body'" in message(read, dataset, UsageError, text="body")
+    assert "does not know its columns" in message(read, mapped, UsageError)
+    splits = datasets.DatasetDict({"train": dataset})
+    assert "Give one split of it, such as dataset['train']" in message(read, splits, UsageError)
+
+
+def test_uuids_are_the_text_that_databases_write(read):
+    import uuid
+
+    ids = [uuid.UUID(int=number << 90 | number) for number in range(1, 200)]
+    table = pa.table(
+        {
+            "user": pa.array([each.bytes for each in ids], pa.uuid()),
+            "text": ["t"] * len(ids),
+        }
+    )
+    assert read(table.slice(7, 90)) == [(str(each), "t") for each in ids[7:97]]
+    missing = pa.table({"user": pa.array([None], pa.uuid()), "text": ["t"]})
+    assert "row 1: no user id" in message(read, missing)

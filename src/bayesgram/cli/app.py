@@ -147,11 +147,13 @@ def main() -> NoReturn:
 
 def _run() -> None:
     """Run the command in `sys.argv`."""
-    command = command_line(sys.argv[1:])
-    if console.JSON_OPTION not in sys.argv[1:]:
+    words = sys.argv[1:]
+    command = command_line(words)
+    if console.JSON_OPTION not in words and not any(":" in word for word in words):
         command()
         return
-    # What the parser refuses is one JSON document, too; else Typer prints it and exits.
+    # What the parser refuses is one JSON document, too, and shows no URI with a password; else
+    # Typer prints it and exits.
     try:
         exit_code = command(standalone_mode=False)
     except typer.TyperException as error:
@@ -199,10 +201,23 @@ def _fail(message: str, exit_code: int) -> NoReturn:
     if spent:
         message = f"{message} {spent[0].upper()}{spent[1:]}"
         exit_code = 1
-    message = message.rstrip()
+    message = _without_secrets(message.rstrip())
     console.print_note(f"error: {message}")
     sys.stdout.write(console.format_json_error(message, exit_code))
     sys.exit(exit_code)
+
+
+def _without_secrets(message: str) -> str:
+    """Return a message in which no URI that was typed shows its password.
+
+    Errors about databases are free of them. Others quote what stands where a path belongs.
+    """
+    words = sys.argv[1:]
+    if not any(":" in word for word in words):
+        return message
+    from bayesgram.io.uris import redact_message
+
+    return redact_message(message, words)
 
 
 def _exit_on_signal(number: int, _frame: object) -> NoReturn:

@@ -255,7 +255,11 @@ class _LogPrinter(logging.Handler):
 
 
 def print_log_messages() -> None:
-    """Print what the library logs on standard error (above the progress bar, if there is one)."""
+    """Print what the library logs on standard error (above the progress bar, if there is one).
+
+    What other libraries log is not printed: drivers of databases name connections.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())  # else Python prints warnings by itself
     logger = logging.getLogger("bayesgram")
     logger.setLevel(logging.INFO)
     logger.addHandler(_LogPrinter())
@@ -353,27 +357,30 @@ class ReadingBar:
         self._task = bar.add_task(label, total=None)
         self._bytes_left = 0
         self._bytes_total = 0  # of all inputs, as often as they are read
+        self._has_total = True
 
     def records(self, inputs: list[str], *, times: int = 1, **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
         """Return a reader of rows that moves the bar; several readers move it together.
 
         Args:
-            inputs: Paths, folders or patterns.
+            inputs: Paths, folders, patterns, or URIs of databases.
             times: How often all of it is going to be read.
             **arguments: Those of `read_records`.
         """
         from bayesgram.io import read_records
+        from bayesgram.io.uris import to_input
 
-        paths = [Path(path) for path in inputs]  # errors may name a path, but not another string
-        reader = read_records(paths, on_progress=self._advance, **arguments)
+        sources = [*map(to_input, inputs)]
+        reader = read_records(sources, on_progress=self._advance, **arguments)
         self._bytes_left += times * reader.size
         self._bytes_total += times * reader.size
-        self._bar.update(self._task, total=self._bytes_total)
+        self._has_total = self._has_total and reader.has_known_size
+        self._bar.update(self._task, total=self._bytes_total if self._has_total else None)
         return reader
 
     def _advance(self, count: int) -> None:
         self._bytes_left -= count
-        if self._bytes_left <= 0:
+        if self._bytes_left <= 0 and self._has_total:
             self._bar.update(self._task, description=self._then)
             # Without a total, the bar is not at its end: the clock runs on.
             self._bar.tasks[0].total = None
@@ -381,12 +388,8 @@ class ReadingBar:
 
     def finish(self) -> None:
         """Fill the bar, and show its first label again."""
-        self._bar.update(
-            self._task,
-            description=self._label,
-            total=self._bytes_total,
-            completed=self._bytes_total,
-        )
+        total = self._bytes_total if self._has_total else self._bar.tasks[0].completed
+        self._bar.update(self._task, description=self._label, total=total, completed=total)
 
 
 @contextmanager

@@ -129,6 +129,7 @@ def discover(  # noqa: PLR0915 - one step after another
     """
     from bayesgram.io import read_records
     from bayesgram.io.atomic import check_writable
+    from bayesgram.io.uris import to_input
     from bayesgram.mechanisms.base import Randomness
     from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in_text, make_mechanism
     from bayesgram.privacy.budget import Guarantee
@@ -172,7 +173,7 @@ def discover(  # noqa: PLR0915 - one step after another
         **dialect.arguments,
     }
     if dry_run:
-        read_records([*map(Path, private)], **columns)  # are there files, with these columns?
+        read_records([*map(to_input, private)], **columns)  # are there files, with these columns?
         label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
         print_discovery_dry_run(mechanism, open_ledger, unit or DEFAULT_UNIT, label, json=json)
         return

@@ -102,11 +102,13 @@ def make_vocabulary_on_spark(
         encoding: That of text files.
         **choice: `order` and `size` of the n-grams that are chosen, or the `ngrams` of a list.
     """
+    from bayesgram.io.inputs import refuse_databases
     from bayesgram.io.records import Columns, Dialect
     from bayesgram.spark.frames import open_sources
     from bayesgram.spark.session import session
     from bayesgram.spark.vocabulary import build_vocabulary, count_listed_ngrams
 
+    refuse_databases(path for paths in sources.values() for path in paths)
     with session(master) as spark, console.step("Reading public text on Spark"):
         dialect = Dialect(delimiter, encoding)
         columns = Columns(text_column, None, warn_about_users=True, dialect=dialect)
@@ -148,12 +150,14 @@ def count_to_folder_on_spark(
         allow_public: Whether rows of public text among the private ones are allowed.
     """
     from bayesgram.io import no_rows_error
+    from bayesgram.io.inputs import refuse_databases
     from bayesgram.io.records import Columns, Dialect
     from bayesgram.private.counts import summarise_counts
     from bayesgram.spark.counts import count_texts, save_counts
     from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
 
+    refuse_databases(private)
     with session(master) as spark, console.step("Counting private text on Spark"):
         columns = Columns(text_column, user_column, dialect=Dialect(delimiter, encoding))
         texts = text_from_inputs(spark, private, columns)
@@ -195,12 +199,14 @@ def discover_on_spark(
         encoding: That of text files.
         **arguments: Those of `discover_in_text`.
     """
+    from bayesgram.io.inputs import refuse_databases
     from bayesgram.io.records import Columns, Dialect
     from bayesgram.mechanisms.discovery import discover_in_text
     from bayesgram.spark.discovery import SparkPrivateText
     from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
 
+    refuse_databases(private)
     with session(master) as spark, console.step("Weighing private text on Spark"):
         columns = Columns(text_column, user_column, dialect=Dialect(delimiter, encoding))
         texts = text_from_inputs(spark, private, columns)

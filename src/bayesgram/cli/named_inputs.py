@@ -28,8 +28,11 @@ def split_name(argument: str, kind: str) -> tuple[str, str]:
         argument: What was typed.
         kind: What has the name ("source"), for messages.
     """
+    from bayesgram.io.uris import is_uri
     from bayesgram.public.mixture import NAME_PATTERN, NAME_RULE
 
+    if is_uri(argument):
+        return "", argument
     name, equals, path = argument.partition("=")
     if not equals or "/" in name or not name:
         return "", argument
@@ -57,8 +60,10 @@ def split_name(argument: str, kind: str) -> tuple[str, str]:
 
 def _exists(path: str) -> bool:
     """Return whether a file has this path or matches this pattern."""
+    from bayesgram.io.uris import is_uri
+
     try:
-        return "://" not in path and (
+        return not is_uri(path) and (
             os.path.lexists(path) or (glob.has_magic(path) and bool(glob.glob(path)))  # noqa: PTH207
         )
     except (OSError, ValueError):

@@ -208,9 +208,8 @@ Public = Annotated[
     list[str],
     typer.Argument(
         metavar="PUBLIC...",
-        help="Public text: files, folders or quoted glob patterns. Give several sources as"
-        " NAME=PATH"
-        " each.",
+        help="Public text: files, folders, quoted glob patterns, or tables of databases (such as"
+        " 'duckdb:PATH?table=NAME'). Give several sources as NAME=PATH each.",
         show_default=False,
     ),
 ]
@@ -218,7 +217,8 @@ Private = Annotated[
     list[str],
     typer.Argument(
         metavar="PRIVATE...",
-        help="Private text with a user id in each row: files, folders or quoted glob patterns.",
+        help="Private text with a user id in each row: files, folders, quoted glob patterns, or"
+        " tables of databases (such as 'duckdb:PATH?table=NAME').",
         show_default=False,
     ),
 ]
@@ -657,7 +657,9 @@ def typed_command(context: typer.Context) -> str:
 
 
 def _as_word(value: object) -> str:
-    """Return a path, number or choice as a person would type it."""
+    """Return a path, number or choice as a person would type it, and a URI without its secrets."""
+    from bayesgram.io.uris import redact
+
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
-    return str(getattr(value, "value", value))
+    return redact(str(getattr(value, "value", value)))

@@ -559,6 +559,9 @@ def count(
     The command stops if many private rows were public text of the vocabulary (vocab.parquet.rows
     has their hashes): such a vocabulary is not public.
 
+    From a database: bayesgram count 'duckdb:chat.duckdb?table=messages' --vocab vocab.parquet
+    -o counts. Passwords come from the environment (bayesgram docs postgresql).
+
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user
     --text-column text -o counts
     """

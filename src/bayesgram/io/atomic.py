@@ -28,6 +28,7 @@ from pathlib import Path, PurePath
 
 from bayesgram import system
 from bayesgram.errors import Argument, BayesgramError, UsageError
+from bayesgram.io.uris import local_path
 
 OUTPUT = Argument("path")  # the parameter that names most outputs
 PROBE_BYTES = 1 << 16  # that must find room on disk before any work; not measured
@@ -88,12 +89,12 @@ def check_writable(
         BayesgramError: If the disk is full or fails.
     """
     for source in inputs:
-        if Path(source).exists() and Path(path).resolve() in [
-            Path(source).resolve(),
-            *Path(source).resolve().parents,
-        ]:
+        file = local_path(source)
+        if file is None or not file.exists():
+            continue
+        if Path(path).resolve() in [file.resolve(), *file.resolve().parents]:
             raise UsageError(
-                f"{path}: would replace the input {source}; choose another ", parameter, "."
+                f"{path}: would replace the input {file}; choose another ", parameter, "."
             )
     target = _check_target(path, force=force, contents=contents, parameter=parameter)
     with _staging_folder(_nearest_folder(target) / target.name, parameter) as staging:

@@ -1,4 +1,4 @@
-"""Find what to read: files, folders, glob patterns and tables in memory.
+"""Find what to read: files, folders, glob patterns, databases, and tables in memory.
 
 `find_sources` takes what a person names, and gives one `Source` for each file or table, in a fixed
 order. It opens no file: a source says what the ending promises, not what the bytes hold.
@@ -12,22 +12,32 @@ import glob
 import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeAlias, cast
 
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
+from bayesgram.io.uris import DatabaseUri, is_database_uri, is_uri, parse_uri, redact
 
-Format: TypeAlias = Literal["parquet", "arrow", "jsonl", "csv", "tsv", "text", "table"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Format: TypeAlias = Literal["parquet", "arrow", "jsonl", "csv", "tsv", "text", "table", "database"]
 Compression: TypeAlias = Literal["gz", "zst", "bz2", "xz"]
 
 CARD = "card.json"  # the file beside the tables of releases and discoveries
 OUR_METADATA = b"bayesgram."  # the beginning of the names of our tables' metadata
+# The column of n-grams in releases, discoveries and vocabularies, and those of their numbers.
+NGRAM = "ngram"
+OUR_NUMBERS = frozenset({"probability", "weight", "count"})
 
 
 class ArrowTable(Protocol):
-    """Anything that streams Arrow record batches: a table of pyarrow, polars or pandas."""
+    """Anything that streams Arrow record batches.
+
+    A table of pyarrow, polars or pandas, an Arrow reader, a relation of DuckDB, a table of Ibis.
+    """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a capsule that holds an ArrowArrayStream."""
@@ -40,7 +50,15 @@ class LazyTable(Protocol):
         """Compute the table."""
 
 
-Input: TypeAlias = str | os.PathLike[str] | ArrowTable | LazyTable
+class BatchedDataset(Protocol):
+    """A dataset of Hugging Face, in memory or streamed."""
+
+    def with_format(self, type: str) -> Any:  # noqa: A002, ANN401 - as datasets has it
+        """Return the dataset with batches of a type."""
+
+
+Table: TypeAlias = ArrowTable | LazyTable | BatchedDataset
+Input: TypeAlias = str | os.PathLike[str] | Table
 Inputs: TypeAlias = Input | Sequence[Input]
 
 _ENDINGS: dict[str, Format] = {
@@ -73,6 +91,8 @@ _ADVICE = {
     ".ods": "Save the sheet as CSV (UTF-8).",
     ".db": "Export the table as CSV or Parquet.",
     ".sqlite": "Export the table as CSV or Parquet.",
+    ".duckdb": "Name a table of it: duckdb:PATH?table=NAME.",
+    ".ddb": "Name a table of it: duckdb:PATH?table=NAME.",
     ".orc": "Write it as Parquet.",
     ".avro": "Write it as Parquet.",
     ".pkl": "Write it as Parquet.",
@@ -95,7 +115,8 @@ class Source:
     compression: Compression | None = None
     size: int | None = None  # bytes on disk; None for a table
     path: Path | None = None
-    table: ArrowTable | LazyTable | None = field(default=None, repr=False, compare=False)
+    table: Table | None = field(default=None, repr=False, compare=False)
+    uri: DatabaseUri | None = None
 
 
 def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
@@ -104,7 +125,7 @@ def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
     A folder or pattern gives its files in sorted order, and logs which files are not read.
 
     Args:
-        inputs: A path, a pattern, a table, or a list of these.
+        inputs: A path, a pattern, the URI of a database, a table, or a list of these.
         allow_plain_text: Whether files of plain text are read: public text needs no user column.
     """
     is_list = _is_sequence(inputs)
@@ -116,7 +137,9 @@ def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
     sources: list[Source] = []
     table_count = 0
     for index, item in enumerate(items):
-        if isinstance(item, (str, os.PathLike)):
+        if isinstance(item, str) and is_uri(item):
+            sources.append(_database_source(item))
+        elif isinstance(item, (str, os.PathLike)):
             _refuse_text(item, f"inputs[{index}]" if is_list else "inputs")
             paths = _expand(os.fspath(item), allow_plain_text)
             sources += [_file_source(path, allow_plain_text) for path in paths]
@@ -127,9 +150,20 @@ def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
     return sources
 
 
+def refuse_databases(inputs: Iterable[str]) -> None:
+    """Refuse URIs of databases, where Spark reads the inputs."""
+    for name in inputs:
+        if is_database_uri(name):
+            raise UsageError(
+                f"{redact(name)}: Spark reads no databases; leave ",
+                Argument("engine", "spark"),
+                " out, or write the table as Parquet files first.",
+            )
+
+
 def list_unread(inputs: Sequence[str]) -> list[str]:
     """Return what `find_sources` does not read in the folders and patterns among the inputs."""
-    listings = (_list_files(name) for name in inputs if "://" not in name)
+    listings = (_list_files(name) for name in inputs if not is_uri(name))
     return [name for listing in listings if listing is not None for name in listing[1]]
 
 
@@ -148,25 +182,53 @@ def _is_sequence(inputs: object) -> bool:
 
 
 def _is_table(value: object) -> bool:
-    return hasattr(value, "__arrow_c_stream__") or _is_lazy(value)
+    return hasattr(value, "__arrow_c_stream__") or _is_lazy(value) or _is_dataset(value)
+
+
+def library_of(value: object) -> str:
+    """Return the name of the package that a table is from.
+
+    >>> import pyarrow
+    >>> library_of(pyarrow.table({}))
+    'pyarrow'
+    """
+    return type(value).__module__.partition(".")[0].removeprefix("_")
 
 
 def _is_lazy(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "polars" and hasattr(value, "collect")
+    return library_of(value) == "polars" and hasattr(value, "collect")
+
+
+def _is_dataset(value: object) -> bool:
+    return library_of(value) == "datasets" and hasattr(value, "iter")
+
+
+def _database_source(text: str) -> Source:
+    uri = parse_uri(text)
+    uri.check_driver()
+    uri.check_file()
+    return Source(uri.name, "database", uri=uri)
+
+
+# What belongs in place of objects that can't be read themselves.
+_INSTEAD_OF = {
+    "DatasetDict": "Give one split of it, such as dataset['train'].",
+    "IterableDatasetDict": "Give one split of it, such as dataset['train'].",
+    "DuckDBPyConnection": "Give a relation of it, such as connection.sql('SELECT …').",
+}
 
 
 def _table_source(value: object, name: str) -> Source:
     if not _is_table(value):
-        raise UsageError(
-            f"inputs: {type(value).__name__} can't be read. Give a path, or a table of pyarrow,"
-            " polars or pandas."
-        )
+        kind = type(value).__name__
+        advice = "Give a path, or a table of pyarrow, polars or pandas."
+        raise UsageError(f"inputs: {kind} can't be read. {_INSTEAD_OF.get(kind, advice)}")
     if type(value).__name__ in _COLUMN_TYPES:
         raise UsageError(
             f"inputs: a {type(value).__name__} is one column. Give a table with all columns that"
             " are read, such as a DataFrame."
         )
-    return Source(name, "table", table=cast("ArrowTable | LazyTable", value))
+    return Source(name, "table", table=cast("Table", value))
 
 
 def _file_source(path: Path, allow_plain_text: bool) -> Source:
@@ -340,7 +402,13 @@ def _refuse_repeats(sources: list[Source]) -> None:
     """Refuse to read one file twice, which would silently count a person's text twice."""
     names: dict[object, str] = {}
     for source in sources:
-        key = source.path.resolve() if source.path is not None else id(source.table)
+        key: object = id(source.table)
+        if source.path is not None:
+            key = source.path.resolve()
+        elif source.uri is not None:
+            uri = source.uri
+            database = uri.connection if uri.path is None else uri.path.resolve()
+            key = (database, uri.table, uri.query)
         if key in names:
             raise UsageError(
                 f"{source.name}: named twice, first as {names[key]}; it would count double. Name it"
@@ -360,11 +428,31 @@ def refuse_own_tables(sources: Sequence[Source]) -> None:
     """
     for source in sources:
         if source.format == "parquet" and source.path is not None and _is_our_table(source.path):
-            raise UsageError(
-                f"{source.path}: a table of a release, a discovery or a vocabulary, which is not"
-                " read as public text: what it was made from would be forgotten. Give the folder of"
-                " the release, or vocab.parquet without a text column, as a source."
-            )
+            raise _own_table_error(str(source.path))
+
+
+def refuse_own_schema(name: str, schema: "pa.Schema", text_column: str) -> None:
+    """Refuse tables as `refuse_own_tables` does, in memory or in a database.
+
+    There, the metadata may be gone; then the columns of such a table show it.
+
+    Args:
+        name: What is read, for the message.
+        schema: All columns of it.
+        text_column: The column that is read as text.
+    """
+    is_ours = any(key.startswith(OUR_METADATA) for key in schema.metadata or {})
+    has_our_columns = text_column == NGRAM and not OUR_NUMBERS.isdisjoint(schema.names)
+    if is_ours or has_our_columns:
+        raise _own_table_error(name)
+
+
+def _own_table_error(name: str) -> UsageError:
+    return UsageError(
+        f"{name}: a table of a release, a discovery or a vocabulary, which is not"
+        " read as public text: what it was made from would be forgotten. Give the folder of"
+        " the release, or vocab.parquet without a text column, as a source."
+    )
 
 
 def _is_our_table(path: Path) -> bool:

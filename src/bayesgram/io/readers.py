@@ -1,26 +1,37 @@
-"""Stream records out of files and tables, whatever their format.
+"""Stream records out of files, databases and tables, whatever their format.
 
 `read_records` finds the sources of its inputs, and gives a `RecordReader`, an iterable of batches
 of `Records`. No error of a library comes through: their messages quote rows, ours name the file and
 the row number.
 
-The readers of Parquet, Arrow and tables in memory are here; `jsonl`, `delimited` and `streams` have
-those of JSON lines, CSV, TSV and plain text. Each yields `Chunk`s of at most `BATCH_ROWS` rows, and
+The readers of Parquet and Arrow are here; `jsonl`, `delimited` and `streams` have those of JSON
+lines, CSV, TSV and plain text, `warehouses` has that of databases, and `tables` those of the tables
+of other libraries. Each yields `Chunk`s of at most `BATCH_ROWS` rows, and
 row 1 is the first row. No whole file or row group is loaded: Parquet pages are decoded as they are
 needed. Of an Arrow file one record batch is loaded at a time, as whoever wrote it has cut it.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.cores import read_ahead
 from bayesgram.errors import Argument, BayesgramError
-from bayesgram.io.inputs import TEXT_FORMATS, Inputs, Source, find_sources, refuse_own_tables
+from bayesgram.io.inputs import (
+    TEXT_FORMATS,
+    Inputs,
+    Source,
+    find_sources,
+    refuse_own_schema,
+    refuse_own_tables,
+)
 from bayesgram.io.jsonl import read_jsonl
 from bayesgram.io.records import (
     BATCH_BYTES,
@@ -36,6 +47,7 @@ from bayesgram.io.records import (
 )
 from bayesgram.io.segments import Segments
 from bayesgram.io.streams import read_text
+from bayesgram.io.tables import open_table, read_in_same_thread
 
 OnProgress: TypeAlias = Callable[[int], None]  # called with the bytes read since its last call
 
@@ -71,13 +83,25 @@ class RecordReader:
         self._require_rows = require_rows
         self._segments = segments
         self._has_logged = False
+        # What the rows of each source that is no file added up to when it was read first.
+        self._sums: dict[str, RowSums] = {}
 
     @property
     def size(self) -> int:
-        """Bytes of all files together: what the calls of `on_progress` add up to."""
+        """Bytes of all files together: what the calls of `on_progress` add up to.
+
+        Those of databases come on top.
+        """
         return sum(source.size or 0 for source in self.sources)
 
+    @property
+    def has_known_size(self) -> bool:
+        """Whether no source is a database, whose size isn't known before it is read."""
+        return all(source.uri is None for source in self.sources)
+
     def __iter__(self) -> Iterator[Records]:
+        if any(read_in_same_thread(source) for source in self.sources):
+            return self._records()
         return read_ahead(self._records())
 
     def _records(self) -> Iterator[Records]:
@@ -89,19 +113,27 @@ class RecordReader:
             reported = 0
             rows = 0
             bad_before = self.bad_rows.total
-            for chunk in _explain_errors(source, _read_chunks(source, self._columns)):
-                for records in clean(
-                    chunk,
-                    source.name,
-                    self.bad_rows,
-                    skip=self._skip,
-                    segments=self._segments,
-                    text_file=self._columns if source.format in TEXT_FORMATS else None,
-                ):
-                    rows += len(records)
-                    yield records
-                reported = self._report(reported, min(chunk.position, source.size or 0))
+            sums = RowSums()
+            # However the reading ends, a connection is free again.
+            with closing(_explain_errors(source, _read_chunks(source, self._columns))) as chunks:
+                for chunk in chunks:
+                    for records in clean(
+                        chunk,
+                        source.name,
+                        self.bad_rows,
+                        skip=self._skip,
+                        segments=self._segments,
+                        text_file=self._columns if source.format in TEXT_FORMATS else None,
+                    ):
+                        rows += len(records)
+                        yield records
+                    if source.path is None:
+                        sums.add(chunk)
+                    position = min(chunk.position, source.size or 0)
+                    reported = self._report(reported, sums.sizes if source.uri else position)
             self._report(reported, source.size or 0)
+            if self._sums.setdefault(source.name, sums) != sums:
+                raise _changed_error(source)
             if rows == 0:
                 has_bad_rows = self.bad_rows.total > bad_before
                 (skipped if has_bad_rows else empty).append(source.name)
@@ -135,7 +167,7 @@ def read_records(
     """Read texts, and who wrote them.
 
     Args:
-        inputs: Files, folders, patterns and tables.
+        inputs: Files, folders, patterns, URIs of databases, and tables.
         text_column: The column with the texts.
         user_column: The column with user ids; None for public text.
         skip_bad_rows: Whether to skip and count rows that can't be used, instead of failing.
@@ -191,7 +223,7 @@ def _log_sources(names: Sequence[str], problem: str) -> None:
         logger.warning("%s%s: %s", ", ".join(names[:_NAMES_SHOWN]), more, problem)
 
 
-def _read_chunks(source: Source, columns: Columns) -> Iterator[Chunk]:
+def _read_chunks(source: Source, columns: Columns) -> Iterator[Chunk]:  # noqa: PLR0911 - one for each format
     match source.format:
         case "parquet":
             return read_parquet(source, columns)
@@ -207,9 +239,11 @@ def _read_chunks(source: Source, columns: Columns) -> Iterator[Chunk]:
             return read_text(source, columns.dialect.encoding)
         case "table":
             return read_table(source, columns)
+        case "database":
+            return read_database(source, columns)
 
 
-def _explain_errors(source: Source, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+def _explain_errors(source: Source, chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
     """Yield chunks, and replace errors of libraries by our own.
 
     The new error is raised after the old one is gone, so that it carries no context to show.
@@ -222,6 +256,10 @@ def _explain_errors(source: Source, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         except BayesgramError:
             raise
         except (OSError, pa.ArrowException, ValueError) as error:
+            problem = _reading_error(source, error)
+        except Exception as error:
+            if source.table is None:
+                raise
             problem = _reading_error(source, error)
         else:
             yield chunk
@@ -255,7 +293,44 @@ def _reading_error(source: Source, error: Exception) -> BayesgramError:
             )
 
 
-# --- Parquet, Arrow and tables in memory ---
+def _changed_error(source: Source) -> BayesgramError:
+    return BayesgramError(
+        f"{source.name}: gave other rows when it was read again. It changed meanwhile, or its query"
+        " does not give the same rows every time (LIMIT without ORDER BY, a random sample). Write"
+        " the rows to a table or a Parquet file first, and read that."
+    )
+
+
+@dataclass
+class RowSums:
+    """What the rows of a source add up to, in whatever order they come."""
+
+    rows: int = 0
+    sizes: int = 0  # bytes of all values
+    values: int = 0  # the sum of these bytes
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk."""
+        self.rows += len(chunk.text)
+        for array in (chunk.text, chunk.user):
+            if array is not None and len(array):
+                size, value = _sum_bytes(array)
+                self.sizes += size
+                self.values += value
+
+
+def _sum_bytes(array: pa.LargeBinaryArray) -> tuple[int, int]:
+    """Return how many bytes an array holds, and their sum."""
+    array = array.fill_null(b"")  # what stands for a null may be any bytes
+    _, offset_buffer, data = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[array.offset :][: len(array) + 1]
+    if data is None:
+        return 0, 0
+    used = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    return len(used), int(used.sum(dtype=np.uint64))
+
+
+# --- Parquet, Arrow, databases and tables in memory ---
 
 
 def read_parquet(source: Source, columns: Columns) -> Iterator[Chunk]:
@@ -315,9 +390,26 @@ def _view_as_binary(array: "pa.Array[Any]") -> "pa.Array[Any]":
 
 def read_table(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield chunks of a table in memory, without a copy where its types allow."""
-    batches = _open_table(source, columns)
-    columns.check_types(source.name, batches.schema)
-    yield from _table_chunks(batches, columns)
+    with open_table(source, columns) as (schema, batches):
+        _check_schema(source, columns, schema)
+        yield from _table_chunks(batches, columns)
+
+
+def read_database(source: Source, columns: Columns) -> Iterator[Chunk]:
+    """Yield chunks of a table or a query of a database."""
+    from bayesgram.io import warehouses  # noqa: PLC0415 - only databases need it
+
+    if source.uri is None:
+        raise AssertionError("a database has a URI")
+    batches = warehouses.read_database(source.uri, columns, partial(_check_schema, source, columns))
+    return _table_chunks(batches, columns)
+
+
+def _check_schema(source: Source, columns: Columns, schema: pa.Schema) -> None:
+    """Refuse columns of other types, and for public text a table of ours."""
+    if columns.user is None:
+        refuse_own_schema(source.name, schema, columns.text)
+    columns.check_types(source.name, schema)
 
 
 def _table_chunks(
@@ -348,32 +440,3 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
         if group.num_rows > 0:
             rows = min(rows, BATCH_BYTES * group.num_rows // max(1, group.total_byte_size))
     return max(1, rows)
-
-
-def _open_table(source: Source, columns: Columns) -> pa.RecordBatchReader:
-    """Return a reader of the Arrow batches of any table."""
-    try:
-        return pa.RecordBatchReader.from_stream(_select_columns(source, columns))
-    except BayesgramError:
-        raise
-    except Exception as error:  # noqa: BLE001 - polars and pandas quote values in errors of many types
-        kind = type(error).__name__
-    raise BayesgramError(
-        f"{source.name}: can't be turned into an Arrow table ({kind}). Check that each column holds"
-        " one type."
-    )
-
-
-def _select_columns(source: Source, columns: Columns) -> Any:  # noqa: ANN401 - a table of a library not imported here
-    """Return a table with the columns that are read.
-
-    A lazy table computes no others, and others may not convert at all.
-    """
-    table: Any = source.table
-    library = type(table).__module__.partition(".")[0]
-    if library not in ("pandas", "polars"):
-        return table
-    is_lazy = hasattr(table, "collect_schema") and hasattr(table, "collect")
-    present = table.collect_schema().names() if is_lazy else list(table.columns)
-    columns.check_present(source.name, present)
-    return table.select(columns.names).collect() if is_lazy else table[columns.names]

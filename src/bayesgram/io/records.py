@@ -253,9 +253,10 @@ class Columns:
             if name is None:
                 continue
             type_ = schema.field(name).type
-            if not (_is_text(type_) or pt.is_integer(_value_type(type_))):
+            if not (_is_text(type_) or _is_uuid(type_) or pt.is_integer(_value_type(type_))):
                 raise UsageError(
-                    f"{source}: the {role} column {name!r} holds {type_}; {values} must be text or"
+                    f"{source}: the {role} column {name!r} holds {_name_type(type_)};"
+                    f" {values} must be text or"
                     " whole numbers. Cast the column to string or int64 first, or ",
                     *self._advice(name, verb="name"),
                 )
@@ -318,7 +319,15 @@ def _jq_path(*names: str) -> str:
 def _describe_type(type_: pa.DataType) -> str:
     if _is_list(type_):
         return f"lists ({type_})"
-    return "nested values (a struct)" if pt.is_struct(type_) else str(type_)
+    return "nested values (a struct)" if pt.is_struct(type_) else _name_type(type_)
+
+
+def _name_type(type_: pa.DataType) -> str:
+    if not isinstance(type_, pa.BaseExtensionType):
+        return str(type_)
+    if type_.extension_name == "arrow.opaque":  # a type of a database that Arrow lacks
+        return f"values of the type {type_.type_name} of {type_.vendor_name}"
+    return {"arrow.json": "JSON"}.get(type_.extension_name, str(type_))
 
 
 def _flatten_advice(name: str, type_: pa.DataType) -> str:
@@ -356,16 +365,38 @@ def looks_like_users(name: str) -> bool:
 def as_bytes(array: "pa.Array[Any]") -> pa.LargeBinaryArray:
     """Return values as bytes.
 
-    A whole number becomes its decimal digits, so that 7 and "7" are the same user.
+    A whole number becomes its decimal digits, so that 7 and "7" are the same user, and a UUID the
+    text that all databases write for it.
 
     >>> as_bytes(pa.array([7, None])).to_pylist()
     [b'7', None]
     """
     if isinstance(array, pa.DictionaryArray):
         return as_bytes(array.dictionary).take(array.indices)
+    if _is_uuid(array.type):
+        return _format_uuids(cast("pa.FixedSizeBinaryArray", array.storage))
     if pt.is_integer(array.type):
         array = array.cast(pa.string())
     return cast("pa.LargeBinaryArray", array.cast(pa.large_binary()))
+
+
+def _is_uuid(type_: pa.DataType) -> bool:
+    return isinstance(type_, pa.BaseExtensionType) and type_.extension_name == "arrow.uuid"
+
+
+def _format_uuids(array: pa.FixedSizeBinaryArray) -> pa.LargeBinaryArray:
+    """Return 16 bytes each as 32 hexadecimal digits in five groups."""
+    values = array.fill_null(bytes(16))
+    raw = np.frombuffer(values.buffers()[1], np.uint8)[16 * values.offset :][: 16 * len(values)]
+    halves = np.stack([raw >> 4, raw & 15], axis=1).reshape(len(values), 32)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)[halves]
+    dash = np.full((len(values), 1), ord("-"), np.uint8)
+    groups = np.split(digits, [8, 12, 16, 20], axis=1)
+    text = np.hstack([part for group in groups for part in (group, dash)][:-1])
+    offsets = np.arange(len(values) + 1, dtype=np.int64) * 36
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text.tobytes())]
+    texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values), buffers)
+    return cast("pa.LargeBinaryArray", pc.if_else(array.is_null(), None, texts))
 
 
 def _describe_columns(present: Sequence[str], listed: bool) -> str:

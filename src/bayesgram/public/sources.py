@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import Argument, UsageError
 from bayesgram.io import RecordReader, Records
+from bayesgram.io.uris import is_uri, to_input
 from bayesgram.public import vocabulary_io
 from bayesgram.public.mixture import DEFAULT_SOURCE_NAME
 from bayesgram.releases.provenance import Ingredient, Provenance, printable_name, unproved_sentence
@@ -155,16 +156,14 @@ def _local_paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
     """Return the inputs that are paths on this machine."""
     several = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
     return [
-        Path(path)
-        for path in several
-        if isinstance(path, (str, os.PathLike)) and "://" not in os.fspath(path)
+        Path(path) for path in several if isinstance(path, (str, os.PathLike)) and not is_uri(path)
     ]
 
 
 def _to_paths(inputs: Any) -> Any:  # noqa: ANN401 - paths or tables
     """Turn strings into paths. A message may quote a path, but no string that could be text."""
     if isinstance(inputs, str):
-        return Path(inputs)
+        return to_input(inputs)
     if isinstance(inputs, list | tuple):
         return [_to_paths(path) for path in inputs]
     return inputs

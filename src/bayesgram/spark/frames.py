@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io import BadRows, Source, find_sources
-from bayesgram.io.inputs import refuse_own_tables
+from bayesgram.io.inputs import refuse_databases, refuse_own_tables
 from bayesgram.io.records import Columns
 from bayesgram.public.sources import CountedNgrams, open_counted_ngrams
 from bayesgram.spark import tasks
@@ -123,6 +123,7 @@ def text_from_inputs(
 
     Spark itself reads Parquet; every file of another format is read by one task.
     """
+    refuse_databases(inputs)
     urls = [name for name in inputs if "://" in name]
     local = [name for name in inputs if "://" not in name]
     sources = find_sources(local, allow_plain_text=columns.user is None) if local else []
