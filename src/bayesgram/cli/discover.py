@@ -223,7 +223,8 @@ def _make_budget(epsilon: float | None, delta: float | None) -> "Budget":
 
 def _model_of_rows(vocabulary: "Vocabulary", path: Path) -> Path | None:
     """Return the public model beside a vocabulary of rows, which need one; None if it has none."""
-    from bayesgram.public.public_model import default_model_path, is_public_model
+    from bayesgram.public.public_model import is_public_model
+    from bayesgram.public.vocabulary_io import default_model_path
 
     beside = default_model_path(path)
     return beside if vocabulary.tokenizer.is_rows and is_public_model(beside) else None
