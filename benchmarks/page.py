@@ -47,19 +47,20 @@ How to read the tables:
 ![Megabytes of text a second, by tool](images/speed.svg)
 """
 PICTURE = """![Time and peak memory of vocab and count as the text grows](images/growth.svg)"""
-MEMORY = """## What stays in memory, and what waits on disk
+MEMORY = """## What stays in memory, and what is spilled to disk
 
-- `vocab`: batches of 4 MB of text, every distinct token once (70 to 110 bytes each), and the text as token numbers,
-  4 bytes each, up to three eighths of `--memory`. When all is read, windows are first counted in cells that they share
+- `vocab`: batches of 4 MB of text, every distinct token once (70 to 110 bytes each; while text is read, a
+  copy of the table that finds them, an eighth of `--memory` at most), and the text as token numbers, 4 bytes each,
+  up to three eighths of `--memory`. When all is read, windows are first counted in cells that they share
   by hash (an eighth of `--memory` at most): no n-gram occurs more often than its cell says. Only n-grams whose cells
   reach what the last of the most frequent needs get a place in a table (24 to 48 bytes; order 3 and less than two
   million tokens), where they are counted exactly. Of real text that is a few in a hundred.
-- Where there is more text than that, numbers wait on disk, 4 bytes a token (3/4 of the size of the text); or, if the
+- Where there is more text than that, numbers are spilled to disk, 4 bytes a token (3/4 of the size of the text); or, if the
   first of the text has few different n-grams (characters, a small language), they are counted in tables as they come.
   Tables that reach half of `--memory` go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The
   answer is exact either way.
 - `count`: batches of text, 32 bytes for each of the occurrences that `--memory` holds, and the users' ids (70 bytes
-  and the id, each). Occurrences beyond that wait on disk, 8 bytes each, and come back a 256th of the users at a time.
+  and the id, each). Occurrences beyond that are spilled to disk, 8 bytes each, and come back a 256th of the users at a time.
 - `release`, `evaluate` and `report`: a few blocks of half a million pairs of a user and an n-gram, however many users
   there are ([below](#users-that-stay-on-disk)). A file made elsewhere in which a user's rows are not together, `paper`,
   `paper tune`, `paper sensitivity` and `audit` take 8 bytes for each pair, and the users' ids; 12 more while loading.

@@ -7,9 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
-from bayesgram.lm.language_model import LanguageModel, fit_to_size
+from bayesgram.lm.language_model import (
+    SIZE_TOLERANCE,
+    LanguageModel,
+    fit_to_size,
+    quantised_size,
+)
+from bayesgram.lm.pruning import pruned_layout
 from bayesgram.lm.quantisation import build_codebook, find_nearest, quantise
-from bayesgram.lm.trie import sum_contexts
+from bayesgram.lm.trie import Trie, sum_contexts
 from bayesgram.synthetic.population import Population
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokenizer import Tokenizer
@@ -123,6 +129,24 @@ def test_the_most_that_fits(table, model, share):
     assert 0.97 * limit - another_order <= found.size_on_disk <= limit
     assert words < sum(found.sizes) < sum(model.sizes)
     assert np.abs(sum_contexts(found.trie) - 1).max() < 0.05
+
+
+@pytest.mark.parametrize("bits", [4, 8, 14])
+@pytest.mark.parametrize("share", [0.01, 0.4, 1.0])
+def test_the_size_is_known_before_a_model_is_built(model, bits, share):
+    words, ngrams = model.sizes[0], sum(model.sizes)
+    size = max(int(share * ngrams), words + 1)
+    pruned = model.prune(size)
+    assert pruned_layout(model.trie, size) == pruned.trie.layout
+    assert abs(quantised_size(pruned, bits) - pruned.quantise(bits).size_on_disk) <= SIZE_TOLERANCE
+
+
+def test_links_that_are_known_are_those_that_are_found(model):
+    pruned = model.prune(model.sizes[0] + sum(model.sizes[1:]) // 2).trie
+    searched = Trie(pruned.words, pruned.layout, pruned.records, pruned.bases, pruned.codebooks)
+    assert np.array_equal(pruned.suffix, searched.suffix)
+    assert np.array_equal(pruned.parents, searched.parents)
+    assert pruned.suffix.dtype == searched.suffix.dtype == pruned.parents.dtype
 
 
 def test_what_fits_is_whole_and_what_can_not_is_refused(table, model):

@@ -227,7 +227,7 @@ def test_a_vocabulary_of_sources_is_that_of_one_machine_byte_for_byte(spark, tmp
     }
     opened = open_sources(spark, given, Columns("text", None), cut)
     choice = {"order": [1, 2, 3], "size": 60, "tokenizer": cut}
-    there, _ = build_vocabulary(opened, **choice, skip_bad_rows=False)
+    there, _ = build_vocabulary(spark, opened, **choice, skip_bad_rows=False)
     here = Vocabulary.from_public(given, **choice)
     again, _ = count_listed_ngrams(
         opened, ngrams=here.ngrams[5:], tokenizer=cut, skip_bad_rows=False
@@ -536,7 +536,7 @@ def test_bad_rows_are_refused_without_text_or_counted(spark, vocabulary):
         engine.vocabulary(df.limit(1), order=5)
 
 
-def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch):
+def test_commands_give_the_same_files(on_spark, run, private, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     half = private.num_rows // 2
     pq.write_table(private[:half], "one.parquet", row_group_size=60)
@@ -545,7 +545,7 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
         + "".join(f'{row["who"]},"{row["body"]}"\n' for row in private[half:].to_pylist())
         + "somebody,\n" * 120  # without text
     )
-    for name, more in (("here", []), ("there", ["--engine", "spark"])):
+    for name, more in (("here", []), ("there", on_spark)):
         text = ["one.parquet", "two.csv", "--text-column", "body"]
         vocab = ("vocab", "--no-model")  # a model is made on this machine only
         run(*vocab, *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more)
@@ -607,7 +607,7 @@ def test_a_file_whose_rows_are_joined_is_refused_by_a_task_too(tmp_path, vocabul
         list(tasks.count_users(numbers, read, vocabulary))
 
 
-def test_nothing_read_is_an_error_on_spark_too(spark, run, vocabulary, tmp_path, monkeypatch):
+def test_nothing_read_is_an_error_on_spark_too(on_spark, run, vocabulary, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     vocabulary.save("vocab.parquet")
     (tmp_path / "x.csv").write_text("user,text\n,red fish\n")
@@ -622,8 +622,7 @@ def test_nothing_read_is_an_error_on_spark_too(spark, run, vocabulary, tmp_path,
             "-o",
             "x",
             "--skip-bad-rows",
-            "--engine",
-            "spark",
+            *on_spark,
         )
     assert not (tmp_path / "x").exists()
 

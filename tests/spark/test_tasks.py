@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from bayesgram.errors import BayesgramError
 from bayesgram.io import find_sources, read_records
 from bayesgram.io.records import Columns
-from bayesgram.private.candidates import ContributionBound, sum_candidates
+from bayesgram.private.candidates import ContributionBound, list_candidates, sum_candidates
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import count
 from bayesgram.public.candidate_weights import PublicTextModel, SpellingModel
@@ -368,3 +369,91 @@ def test_whoever_s_text_comes_again_in_another_run_is_noticed(monkeypatch):
     tables = [pa.Table.from_pylist(rows[at : at + 3]) for at in (0, 3)]
     with pytest.raises(BayesgramError, match="the text: the rows of a user are not together"):
         list(tasks.group_texts(tables))
+
+
+# Several rounds
+
+
+def list_batches(rows, size):
+    """Rows (user, place, weight) of lists with the hash 10·place, in batches."""
+    columns = [
+        pa.array([row[0] for row in rows], pa.string()),
+        pa.array([row[1] for row in rows], pa.int32()),
+        pa.array([10 * row[1] for row in rows], pa.int64()),
+        pa.array(np.zeros(len(rows), np.int32)),
+        pa.array([row[2] for row in rows], pa.float64()),
+    ]
+    table = pa.table(columns, ["user", "place", "hash", "tie", "weight"])
+    return table.to_batches(max_chunksize=size)
+
+
+LISTS = [("ann", 0, 3.0), ("ann", 2, 4.0), ("bob", 1, 7.0), ("cy", 0, 5.0), ("cy", 1, 12.0)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+@pytest.mark.parametrize("run", [1, 60, 1 << 25])
+def test_in_a_round_of_tasks_every_user_has_one_norm_however_rows_are_cut(run, size, monkeypatch):
+    """Weights over the norm of all that a user has, who goes on in the next batch."""
+    monkeypatch.setattr(tasks, "RUN_BYTES", run)
+    monkeypatch.setattr(tasks, "ROWS_PER_BATCH", 2)
+    units = joined(tasks.sum_round_units(iter(list_batches(LISTS, size))))
+    assert [key for key, _, _ in units] == [0, 20, 10, 0, 10]
+    shares = [3 / 5, 4 / 5, 1, 5 / 13, 12 / 13]
+    assert [value for _, _, value in units] == pytest.approx(
+        [UNITS * part for part in shares], abs=1
+    )
+    for user in ("ann", "bob", "cy"):
+        own = [row[2] for row, entry in zip(units, LISTS, strict=True) if entry[0] == user]
+        assert sum(value**2 for value in own) <= UNITS**2
+
+
+@pytest.mark.parametrize("size", [1, 9])
+def test_in_a_round_whoever_comes_again_is_noticed_and_so_is_a_candidate(size, monkeypatch):
+    """Either would move a sum by more than one user may."""
+    monkeypatch.setattr(tasks, "RUN_BYTES", 1)
+    again = [*LISTS, ("ann", 3, 1.0)]
+    with pytest.raises(BayesgramError, match="the lists: the rows of a user are not together"):
+        list(tasks.sum_round_units(iter(list_batches(again, size))))
+    twice = [LISTS[0], *LISTS]
+    with pytest.raises(BayesgramError, match="the lists: a candidate comes twice"):
+        list(tasks.sum_round_units(iter(list_batches(twice, size))))
+
+
+@examples(30)
+@given(messages, st.integers(1, 5), st.sampled_from([1, 200, 1 << 25]), st.sampled_from(TOKENIZERS))
+def test_tasks_list_candidates_as_one_machine_does(rows, size, run, tokenizer):
+    """However the text is cut: each user's candidates in the same places, with the same weights."""
+    listed = pa.array(["fish", "one", "one fish"], pa.large_string())
+    public = PublicTextModel.from_vocabulary(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
+    asked = tasks.DiscoveryQuery(public.to_broadcast(), (1, 2), replace(FOUND, max_candidates=4))
+    table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
+    expected = {}
+    for user in sorted(set(table["user"].to_pylist())):
+        own = table.filter(pc.equal(table["user"], user))
+        with list_candidates(read(own), asked.public, [1, 2], 4, memory=1 << 24) as lists:
+            texts = lists.ngrams(np.arange(len(lists))).to_pylist()
+            logs = lists.log_weights(0).tolist()
+            for _, candidates in lists.users:
+                for place, number in enumerate(candidates.tolist()):
+                    expected[user, place] = texts[number], logs[number]
+    rows.sort(key=lambda row: row[0].encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "RUN_BYTES", run)
+        texts = pa.concat_tables(
+            map(table_of, tasks.emit_texts(iter(batches_of(rows, size)), tasks.read_columns))
+        )
+        found = joined(
+            tasks.list_user_candidates(iter(texts.to_batches(max_chunksize=size)), asked)
+        )
+    notes = {user: number for user, _, number, order, _, _ in found if order == 0}
+    assert notes.pop(tasks.READ) == len(rows)
+    candidates = [row for row in found if row[3] > 0]
+    assert {(row[0], row[1]): row[4:] for row in candidates} == expected
+    assert len(candidates) == len(expected)
+    assert {len(row[4].split(" ")) == row[3] for row in candidates} <= {True}
+    assert len({row[2] for row in candidates}) == len({row[4] for row in candidates})
+
+
+def test_hashes_sort_as_numbers_with_a_sign():
+    hashes = np.array([0, 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+    assert tasks.sortable_hashes(hashes).tolist() == [-(2**63), 1 - 2**63, -1, 0, 2**63 - 1]

@@ -192,6 +192,27 @@ def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
     assert found_by(matcher, texts) == searched(["b a", "a b", "café a"], texts, 2, ("words", True))
 
 
+@pytest.mark.parametrize("memory", [1, 1 << 30])
+@pytest.mark.parametrize("limit", [1, 60, 1 << 20])
+def test_tokens_have_the_same_numbers_on_any_number_of_cores(limit, memory, monkeypatch):
+    monkeypatch.setattr(tokenizer, "CHUNK_BYTES", limit)
+    monkeypatch.setattr(ngrams, "FEW_TOKENS", 3)
+    monkeypatch.setattr(ngrams, "SMALLEST", 1 << 15)  # copies of the table are allowed, or soon not
+    batches = [
+        to_rows([f"w{number * step % 3000} w{number % 7}" for number in range(900)])
+        for step in (1, 7, 11, 1)
+    ]
+    counters = [NgramCounter([2], Tokenizer(), cores=cores, memory=memory) for cores in (1, 2, 5)]
+    one, *others = counters
+    for batch in batches:
+        one.add(batch)
+    for counter in others:
+        counter.add_all(iter(batches[:2]))
+        counter.add_all(iter(batches[2:]))
+        assert counter.tokens.strings().equals(one.tokens.strings())
+        assert counted(counter, 2) == counted(one, 2)
+
+
 @pytest.mark.parametrize("between", [".", "\n", "!", "…", "\u2029", "。", "\u037e"])
 def test_no_ngram_crosses_a_sentence_end(between):
     counter = NgramCounter([2], Tokenizer())

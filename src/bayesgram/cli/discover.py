@@ -86,9 +86,7 @@ def discover(  # noqa: PLR0915 - one step after another
         int,
         typer.Option(
             parser=parse_int,
-            help="How many rounds share the budget. More rounds find more and take longer. On"
-            " Spark it"
-            " must be 1.",
+            help="How many rounds share the budget. More rounds find more and take longer.",
         ),
     ] = 10,
     open_: Annotated[
@@ -142,8 +140,6 @@ def discover(  # noqa: PLR0915 - one step after another
     # Whatever can't be right is refused before any private data is read.
     patterns = compile_patterns(drop or [])
     on_spark = engines.is_spark(engine_options.engine, engine_options.master)
-    if on_spark:
-        engines.check_rounds_on_spark(rounds)
     check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
     if plot is not None:
         plots.check_plot(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
@@ -227,7 +223,8 @@ def _make_budget(epsilon: float | None, delta: float | None) -> "Budget":
 
 def _model_of_rows(vocabulary: "Vocabulary", path: Path) -> Path | None:
     """Return the public model beside a vocabulary of rows, which need one; None if it has none."""
-    from bayesgram.public.public_model import default_model_path, is_public_model
+    from bayesgram.public.public_model import is_public_model
+    from bayesgram.public.vocabulary_io import default_model_path
 
     beside = default_model_path(path)
     return beside if vocabulary.tokenizer.is_rows and is_public_model(beside) else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 def is_spark(engine: EngineName, master: str | None) -> bool:
     """Return whether the engine is Spark; refuse --master without it."""
     if master is not None and engine is not EngineName.SPARK:
+        from bayesgram.spark.session import redact_address
+
         raise UsageError(
-            f"--master {master}: has a meaning only with --engine spark; add it or leave this out."
+            f"--master {redact_address(master)}: has a meaning only with --engine spark; add it or"
+            " leave this out."
         )
     return engine is EngineName.SPARK
 
@@ -34,7 +38,7 @@ def refuse_segments_on_spark(engine: EngineName, master: str | None, by: str) ->
 
     Args:
         engine: The value of --engine.
-        master: Spark's master URL.
+        master: Spark's master URL, or the address of a Spark Connect server.
         by: The column that the segments are in.
     """
     if is_spark(engine, master):
@@ -58,13 +62,6 @@ def refuse_series_on_spark(engine: EngineName, master: str | None) -> None:
         )
 
 
-def check_rounds_on_spark(rounds: int) -> None:
-    """Refuse more rounds of a discovery than Spark does, before anything is read."""
-    from bayesgram.spark.discovery import check_rounds
-
-    check_rounds(rounds)
-
-
 @contextmanager
 def open_counts(
     counts: Path, vocab: Path, engine: EngineName, master: str | None, *, in_memory: bool
@@ -75,7 +72,7 @@ def open_counts(
         counts: The path of the counts.
         vocab: The path of the vocabulary.
         engine: Where the counts are worked on.
-        master: Spark's master URL.
+        master: Spark's master URL, or the address of a Spark Connect server.
         in_memory: Whether counts on this machine are loaded; else they stay on disk.
     """
     if not is_spark(engine, master):
@@ -90,7 +87,11 @@ def open_counts(
 
     vocabulary = Vocabulary.load(vocab)
     with session(master) as spark:
-        yield load_counts(spark, counts, vocabulary_size=len(vocabulary)), vocabulary
+        spark_counts = load_counts(spark, counts, vocabulary_size=len(vocabulary))
+        try:
+            yield spark_counts, vocabulary
+        finally:
+            spark_counts.unpersist()  # a server would keep them when the session is over
 
 
 def make_vocabulary_on_spark(
@@ -108,7 +109,7 @@ def make_vocabulary_on_spark(
 
     Args:
         sources: The paths of each source.
-        master: Spark's master URL.
+        master: Spark's master URL, or the address of a Spark Connect server.
         tokenizer: How text is cut.
         text_column: The column that holds the text.
         skip_bad_rows: Whether rows that can't be read are skipped.
@@ -127,7 +128,7 @@ def make_vocabulary_on_spark(
         dialect = Dialect(delimiter, encoding)
         columns = Columns(text_column, None, warn_about_users=True, dialect=dialect)
         opened = open_sources(spark, sources, columns, tokenizer)
-        make = count_listed_ngrams if "ngrams" in choice else build_vocabulary
+        make = count_listed_ngrams if "ngrams" in choice else partial(build_vocabulary, spark)
         vocabulary, bad_rows = make(
             opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows
         )
@@ -154,7 +155,7 @@ def count_to_folder_on_spark(
         private: Paths of the private text.
         vocabulary: The n-grams to count.
         output: The counts folder.
-        master: Spark's master URL.
+        master: Spark's master URL, or the address of a Spark Connect server.
         user_column: The column that holds the user's id.
         text_column: The column that holds the text.
         skip_bad_rows: Whether rows that can't be read are skipped.
@@ -178,10 +179,13 @@ def count_to_folder_on_spark(
         counts = count_texts(
             texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public
         )
-        if not counts.rows_read:
-            raise no_rows_error(counts.bad_rows)
-        save_counts(counts, vocabulary, output, force=force)
-        return summarise_counts(counts, vocabulary), counts.bad_rows
+        try:
+            if not counts.rows_read:
+                raise no_rows_error(counts.bad_rows)
+            save_counts(counts, vocabulary, output, force=force)
+            return summarise_counts(counts, vocabulary), counts.bad_rows
+        finally:
+            counts.unpersist()  # a server would keep them when the session is over
 
 
 def discover_on_spark(
@@ -205,7 +209,7 @@ def discover_on_spark(
         public: The public text, as a model.
         settings: What is searched for.
         budget: What the discovery may spend.
-        master: Spark's master URL.
+        master: Spark's master URL, or the address of a Spark Connect server.
         user_column: The column that holds the user's id.
         text_column: The column that holds the text.
         skip_bad_rows: Whether rows that can't be read are skipped.

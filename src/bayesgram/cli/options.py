@@ -369,8 +369,9 @@ Engine = Annotated[
 Master = Annotated[
     str | None,
     typer.Option(
-        help="Spark's master URL, with --engine spark.",
-        show_default="Spark's own setting, or this machine",
+        help="Spark's master URL, or sc://HOST:PORT of a Spark Connect server, with --engine"
+        " spark.",
+        show_default="SPARK_REMOTE, Spark's own setting, or this machine",
     ),
 ]
 
@@ -636,10 +637,12 @@ def typed_command(context: typer.Context) -> str:
 
     Arguments are as they are and options by their long name, both in the order of the help, quoted
     so that a shell reads them back the same. Nothing is added that was not typed: no defaults, no
-    working directory, no absolute paths.
+    working directory, no absolute paths. The address of a Spark server loses what may be a token.
 
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --output out
     """
+    from bayesgram.spark.session import redact_address
+
     words = ["bayesgram", context.info_name or ""]
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -651,6 +654,8 @@ def typed_command(context: typer.Context) -> str:
             words += map(_as_word, value if isinstance(value, list | tuple) else [value])
         elif isinstance(value, bool):
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+        elif name == "master":
+            words += [parameter.opts[0], redact_address(value)]  # the card is published
         else:
             words += [parameter.opts[0], _as_word(value)]
     return shlex.join(words)

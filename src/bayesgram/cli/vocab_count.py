@@ -232,10 +232,10 @@ def vocab(  # noqa: PLR0915 - one step after another
     from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
     from bayesgram.public.mixture import find_identical_sources
-    from bayesgram.public.public_model import default_model_path
     from bayesgram.public.public_rows import check_rows_path
     from bayesgram.public.sources import is_text_path
     from bayesgram.public.vocabulary import Vocabulary, ngram_list_provenance, read_ngram_list
+    from bayesgram.public.vocabulary_io import default_model_path
     from bayesgram.releases.provenance import Provenance
 
     sources = named_inputs.source_paths(public)

@@ -356,8 +356,8 @@ def _measure_coverage(
     """Return which share of all n-grams that people wrote, repeats included, is listed."""
     vocabulary = discovery.vocabulary
     text = NgramCounter(DISCOVERED_ORDERS, vocabulary.tokenizer)
-    for batch in read_records(messages, text_column="text", user_column="user"):
-        text.add(batch.text)
+    records = read_records(messages, text_column="text", user_column="user")
+    text.add_all(batch.text for batch in records)
     covered = []
     for rows, part in vocabulary.by_order:
         written = text.count_windows(part.order)

@@ -357,6 +357,11 @@ class SpillStreams:
         self.on_disk: list[int] = []  # the lengths of the arrays in the file
 
     @property
+    def kept_count(self) -> int:
+        """How many arrays are in memory."""
+        return len(self._kept)
+
+    @property
     def size(self) -> int:
         """How many numbers all arrays have."""
         return sum(self.on_disk) + self.kept_bytes // 4

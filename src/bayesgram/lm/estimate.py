@@ -49,6 +49,7 @@ from bayesgram.lm.trie import (
     NgramIndex,
     SpecialWords,
     Trie,
+    assemble_trie,
     build_trie,
     find_special,
 )
@@ -421,9 +422,11 @@ def refit(trie: Trie, probabilities: list[Floats], masks: list[Bools] | None = N
             for all.
     """
     masks = masks or [np.ones(probability.size, np.bool_) for probability in probabilities]
-    levels = [trie.ngrams(1)]
+    last_words = [trie.word[trie.nodes(1)]]
     stored = [probabilities[0]]
     backoffs = []
+    all_parents = []
+    all_suffixes = []
     places = np.arange(len(trie.words))  # of the n-grams of the order below, among those that stay
     for order in range(2, len(masks) + 1):
         mask = masks[order - 1]
@@ -432,15 +435,19 @@ def refit(trie: Trie, probabilities: list[Floats], masks: list[Bools] | None = N
         parents = places[trie.parents[nodes] - below]
         suffixes = places[trie.suffix[nodes] - below]
         probability, backoff = fit_backoffs(
-            probabilities[order - 1][mask], stored[-1][suffixes], parents, len(levels[-1])
+            probabilities[order - 1][mask], stored[-1][suffixes], parents, last_words[-1].size
         )
-        levels.append(trie.ngrams(order)[mask])
+        last_words.append(trie.word[nodes])
+        all_parents.append(parents)
+        all_suffixes.append(suffixes)
         stored.append(probability)
         backoffs.append(backoff)
         places = np.cumsum(mask) - 1
-    return build_trie(
-        levels,
+    return assemble_trie(
         trie.words,
+        last_words,
+        all_parents,
+        all_suffixes,
         [to_log10(probability) for probability in stored],
         [np.log10(backoff) for backoff in backoffs],
     )

@@ -47,16 +47,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.cores import parallel_map
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.lm.estimate import fit_backoffs, refit, round_to_stored, to_log10
 from bayesgram.lm.language_model import LanguageModel, expected_counts, provenance_details
 from bayesgram.lm.packed import Words
 from bayesgram.lm.search import SENTENCE_END
-from bayesgram.lm.trie import MAX_NODES, Trie, build_trie, find_special
+from bayesgram.lm.trie import MAX_NODES, Trie, assemble_trie, find_special
 from bayesgram.releases.provenance import Provenance
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import ngram_orders, ngram_tokens
@@ -360,7 +362,7 @@ def _build_mixture(words: Words, members: list[_Member], combine: _Combine) -> T
     word_probabilities = combine(values, roots, level.parents)
     # Models of other tools add up to one within a ten-thousandth.
     probabilities = [round_to_stored(word_probabilities / word_probabilities.sum())]
-    levels = [level.rows]
+    levels = [level]
     backoffs = []
     for order in range(2, max(member.trie.order for member in members) + 1):
         longer, places = _next_level(level, members, places, order)
@@ -375,13 +377,15 @@ def _build_mixture(words: Words, members: list[_Member], combine: _Combine) -> T
             longer.parents,
             len(level.rows),
         )
-        levels.append(longer.rows)
+        levels.append(longer)
         probabilities.append(probability)
         backoffs.append(backoff)
         level = longer
-    return build_trie(
-        levels,
+    return assemble_trie(
         words,
+        [level.rows[:, -1] for level in levels],
+        [level.parents for level in levels[1:]],
+        [level.suffixes for level in levels[1:]],
         [to_log10(probability) for probability in probabilities],
         [np.log10(backoff) for backoff in backoffs],
     )
@@ -634,7 +638,12 @@ def apply_lifts(
         tokenizer: How the text of the release was cut.
         strength: β.
     """
-    node_lifts = _node_values(trie, ngrams, lifts, tokenizer)
+
+    def compute(what: str) -> NDArray[Any]:
+        return trie.suffix if what == "suffix" else _node_values(trie, ngrams, lifts, tokenizer)
+
+    # The suffixes are needed next. They are found on another core meanwhile.
+    node_lifts: Floats = parallel_map(compute, ["lifts", "suffix"])[0]
     node_lifts[0] = 0.0
     exponents = _compute_exponents(trie, node_lifts, strength)
     return refit(trie, _lifted_probabilities(trie, exponents))

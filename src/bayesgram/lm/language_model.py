@@ -33,7 +33,9 @@ from bayesgram.lm.files import (
     write_model,
     write_model_files,
 )
-from bayesgram.lm.quantisation import DEFAULT_BITS, quantise
+from bayesgram.lm.packed import Layout
+from bayesgram.lm.pruning import pruned_layout
+from bayesgram.lm.quantisation import DEFAULT_BITS, EXTRA_BACKOFF_BITS, quantise
 from bayesgram.lm.search import SENTENCE_END, normalise_stream
 from bayesgram.lm.trie import Trie
 from bayesgram.notebook import html
@@ -174,14 +176,20 @@ class LanguageModel:
         Args:
             blocklist: The words and phrases. They are no part of what the model records.
         """
+        blocked_phrases = blocklist.tokens(self.tokenizer)
+        blocked_words = {word for phrase in blocked_phrases for word in phrase}
         ids_of_word: dict[str, list[int]] = {}  # words that differ by case are one
         for word_id, word in enumerate(self.trie.words.to_list()):
-            ids_of_word.setdefault(word.decode().lower(), []).append(word_id)
+            lowered = word.decode().lower()
+            if lowered in blocked_words:
+                ids_of_word.setdefault(lowered, []).append(word_id)
         phrases = [
             [ids_of_word[word] for word in phrase]
-            for phrase in blocklist.tokens(self.tokenizer)
+            for phrase in blocked_phrases
             if all(word in ids_of_word for word in phrase)
         ]
+        if not phrases:
+            return self
         orders = range(1, self.trie.order + 1)
         masks = [_find_phrases(self.trie.ngrams(order), phrases) for order in orders]
         if not any(mask.any() for mask in masks):
@@ -803,6 +811,12 @@ def apply_casing(word: str, typed: str, casing: Mapping[str, str], *, begins_sen
 MAX_ATTEMPTS = 9
 MIN_SIZE_USED = 0.98
 
+# Bytes by which the size of a folder may differ from what its arrays say: digits in model.json.
+SIZE_TOLERANCE = 200
+# Part of the allowed size from which on a guessed number of n-grams is not improved further. Chosen
+# by hand: above MIN_SIZE_USED, and reached in a few steps.
+GUESSED_SIZE_USED = 0.995
+
 ModelBuilder = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
 
 
@@ -834,10 +848,11 @@ def fit_to_size(
         UsageError: If not even the smallest model fits.
     """
     if full_size is None or full_size.size <= max_size:
-        full = build(None).quantise(bits)
-        if full.size_on_disk <= max_size:
-            return full
-        full_size = FullModelSize(full.sizes[0], sum(full.sizes), full.size_on_disk)
+        full = build(None)
+        model = _build_guessed_size(full, build, max_size, bits)
+        if model is not None:
+            return model
+        full_size = FullModelSize(full.sizes[0], sum(full.sizes), quantised_size(full, bits))
     words, too_many, too_large = full_size  # fewer n-grams may fit
     fewest = words + 1
     best = build(fewest).quantise(bits)
@@ -865,6 +880,88 @@ def fit_to_size(
             too_many = ngrams
             too_large = model.size_on_disk
     return best
+
+
+def _build_guessed_size(
+    full: LanguageModel, build: ModelBuilder, max_size: int, bits: int
+) -> LanguageModel | None:
+    """Return the model of all n-grams, if it fits, or one that is guessed to fit; None if neither.
+
+    Args:
+        full: The model of all n-grams, not quantised.
+        build: Builds a model with fewer n-grams.
+        max_size: The bytes that are allowed.
+        bits: The width of a probability.
+    """
+    if quantised_size(full, bits) <= max_size + SIZE_TOLERANCE:
+        model = full.quantise(bits)
+        if model.size_on_disk <= max_size:
+            return model
+    ngrams = _guess_pruned_size(full, max_size, bits)
+    if ngrams is not None:
+        model = build(ngrams).quantise(bits)
+        if MIN_SIZE_USED * max_size <= model.size_on_disk <= max_size:
+            return model
+    return None
+
+
+def quantised_size(model: LanguageModel, bits: int) -> int:
+    """Return the bytes of the model's folder once it is quantised, within SIZE_TOLERANCE.
+
+    They follow from how many n-grams there are of each order, whatever their probabilities.
+    """
+    return _size_with_layout(model, model.size_on_disk, model.trie.layout, bits)
+
+
+def _size_with_layout(model: LanguageModel, size: int, layout: Layout, bits: int) -> int:
+    """Return the bytes of a model's folder if it had this layout and were quantised.
+
+    Args:
+        model: The model.
+        size: The bytes of its own folder.
+        layout: How many n-grams there are, and where they say that their children begin.
+        bits: The width of a probability.
+    """
+    trie = model.trie
+    rounded = replace(layout, probability_bits=bits, backoff_bits=bits + EXTRA_BACKOFF_BITS)
+    record_bytes, base_count, value_count = rounded.array_sizes()
+    own_bytes = trie.records.nbytes + trie.bases.nbytes + trie.codebooks.nbytes
+    new_bytes = record_bytes + base_count * trie.bases.itemsize
+    return size - own_bytes + new_bytes + value_count * trie.codebooks.itemsize
+
+
+def _guess_pruned_size(full: LanguageModel, max_size: int, bits: int) -> int | None:
+    """Return how many n-grams fit, if the model is pruned by its own n-grams; None for none.
+
+    No model is built for that: which n-grams stay says how large a model is.
+    """
+    full_bytes = full.size_on_disk
+    allowed = max_size - SIZE_TOLERANCE
+
+    def size_of(ngrams: int) -> int:
+        layout = pruned_layout(full.trie, ngrams)
+        return _size_with_layout(full, full_bytes, layout, bits)
+
+    fits = len(full.trie.words) + 1
+    fits_size = size_of(fits)
+    too_many = full.trie.word.size - 1
+    too_large = size_of(too_many)
+    if not fits_size <= allowed < too_large:
+        return None
+    for _ in range(MAX_ATTEMPTS):
+        if fits_size >= GUESSED_SIZE_USED * allowed or too_many - fits <= 1:
+            break
+        target = (1 + GUESSED_SIZE_USED) / 2 * allowed
+        share = (target - fits_size) / (too_large - fits_size)
+        ngrams = min(max(fits + int((too_many - fits) * share), fits + 1), too_many - 1)
+        size = size_of(ngrams)
+        if size <= allowed:
+            fits = ngrams
+            fits_size = size
+        else:
+            too_many = ngrams
+            too_large = size
+    return fits
 
 
 def _format_bytes(size: int) -> str:

@@ -16,7 +16,7 @@ everything (see `kneser_ney`).
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -32,6 +32,7 @@ from bayesgram.lm.kneser_ney import (
     estimate_probabilities,
 )
 from bayesgram.lm.ngram_counts import NgramCounts
+from bayesgram.lm.packed import Layout, child_offset_bits
 from bayesgram.lm.trie import Trie, find_special
 
 # --- A trie in memory ---
@@ -55,27 +56,59 @@ def select_ngrams(trie: Trie, size: int) -> list[Bools]:
             size,
             f"a model of {word_count:,} words keeps {word_count + 1:,} n-grams or more.",
         )
-    order = _rank_ngrams(trie)
+    # Of equal n-grams the shorter stays: no n-gram goes before those that need it.
     is_kept = np.zeros(1 + total, np.bool_)
     is_kept[: 1 + word_count] = True
-    is_kept[1 + word_count + order[: size - word_count]] = True
+    is_kept[1 + word_count :] = _largest_mask(_worth_with_dependents(trie), size - word_count)
     masks = [is_kept[trie.nodes(order)] for order in range(1, trie.order + 1)]
     return [mask for order, mask in enumerate(masks, start=1) if order <= 2 or mask.any()]
 
 
-# What `_rank_ngrams` computed, as long as the model exists: a search for a size asks several times.
-_rankings: WeakKeyDictionary[Trie, Integers] = WeakKeyDictionary()
+def pruned_layout(trie: Trie, size: int) -> Layout:
+    """Return the layout of the model with the `size` n-grams that are worth most, not built."""
+    masks = select_ngrams(trie, size)
+    child_bits = []
+    for order in range(1, len(masks)):
+        children = trie.nodes(order + 1)
+        contexts = trie.nodes(order)
+        parents = trie.parents[children][masks[order]] - contexts.start
+        child_counts = np.bincount(parents, minlength=masks[order - 1].size)[masks[order - 1]]
+        child_bits.append(child_offset_bits(np.append(0, np.cumsum(child_counts))))
+    return replace(
+        trie.layout,
+        sizes=tuple(int(mask.sum()) for mask in masks),
+        child_bits=tuple(child_bits),
+    )
 
 
-def _rank_ngrams(trie: Trie) -> Integers:
-    """Return the n-grams that are not words, those that are worth most first, counted from 0."""
-    ranking = _rankings.get(trie)
-    if ranking is None:
+# What `_worth_with_dependents` computed, as long as the model exists: a search for a size asks
+# several times.
+_computed_worth: WeakKeyDictionary[Trie, Floats] = WeakKeyDictionary()
+
+
+def _worth_with_dependents(trie: Trie) -> Floats:
+    """Return what the n-grams that are not words are worth, with what needs them."""
+    worth = _computed_worth.get(trie)
+    if worth is None:
         worth = _raise_to_dependents(trie, compute_worth(trie))[1 + len(trie.words) :]
-        # Stable, so of equal ones the shorter comes first: no n-gram goes before those it needs.
-        ranking = np.argsort(-worth, kind="stable")
-        _rankings[trie] = ranking
-    return ranking
+        _computed_worth[trie] = worth
+    return worth
+
+
+def _largest_mask(values: Floats, count: int) -> Bools:
+    """Return which are the `count` largest values, of equal ones the first.
+
+    >>> _largest_mask(np.array([1.0, 3.0, 2.0, 2.0]), 2).tolist()
+    [False, True, True, False]
+    """
+    if count >= values.size:
+        return np.ones(values.size, np.bool_)
+    place = values.size - count
+    least = np.partition(values, place)[place]
+    mask: Bools = values > least
+    equal = np.flatnonzero(values == least)
+    mask[equal[: count - np.count_nonzero(mask)]] = True
+    return mask
 
 
 def compute_worth(trie: Trie) -> Floats:

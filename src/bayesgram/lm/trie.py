@@ -353,6 +353,54 @@ def build_trie(
     return pack_trie(words, packable, np.zeros(0, np.float32), (FLOAT_BITS, FLOAT_BITS))
 
 
+def assemble_trie(
+    words: Words,
+    last_words: list[Ids],
+    parents: list[Integers],
+    suffixes: list[Integers],
+    log_probabilities: list[Floats],
+    log_backoffs: list[Floats],
+) -> Trie:
+    """Build the trie that `build_trie` builds, of n-grams whose places are known: nothing is found.
+
+    Args:
+        words: The words.
+        last_words: Of order 1, 2, …: the last word of each n-gram, in order.
+        parents: Of order 2, 3, …: the place of each context in the order below, ascending.
+        suffixes: The same for each n-gram without its first word.
+        log_probabilities: log10 p of each level.
+        log_backoffs: log10 of backoff weights, of each level but the last.
+    """
+    sizes = [column.size for column in last_words]
+    starts = np.cumsum([1, *sizes])  # where the nodes of each order begin
+    if starts[-1] > MAX_NODES:
+        raise BayesgramError(f"{starts[-1]:,} n-grams: a model holds {MAX_NODES:,}; prune it.")
+    packable = []
+    for level, column in enumerate(last_words):
+        is_longest = level == len(last_words) - 1
+        first_child = np.zeros(0, np.int64)
+        if not is_longest:
+            first_child = np.searchsorted(parents[level], np.arange(sizes[level] + 1))
+        backoffs = np.zeros(0) if is_longest else log_backoffs[level]
+        packable.append(
+            LevelArrays(
+                word=np.ascontiguousarray(column, np.int32),
+                probabilities=float_bits(log_probabilities[level].astype(np.float32)),
+                backoffs=float_bits(backoffs.astype(np.float32)),
+                first_child=first_child.astype(np.int64),
+            )
+        )
+    trie = pack_trie(words, packable, np.zeros(0, np.float32), (FLOAT_BITS, FLOAT_BITS))
+    root = np.zeros(1 + sizes[0], np.int32)  # of the root and of single words
+    links = {
+        "parents": [places + start for places, start in zip(parents, starts, strict=False)],
+        "suffix": [places + start for places, start in zip(suffixes, starts, strict=False)],
+    }
+    for name, nodes in links.items():  # cached properties, which need not be computed again
+        vars(trie)[name] = np.concatenate([root, *nodes]).astype(np.int32)
+    return trie
+
+
 def pack_trie(
     words: Words, levels: list[LevelArrays], codebooks: Singles, bits: tuple[int, int]
 ) -> Trie:

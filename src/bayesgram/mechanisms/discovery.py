@@ -56,10 +56,9 @@ from bayesgram.privacy.noise import NoiseSource
 from bayesgram.privacy.thresholds import UNLIMITED, Threshold, calibrate_rounds, calibrate_threshold
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.candidates import (
-    CandidateLists,
-    CandidateRounds,
     Candidates,
     ContributionBound,
+    RoundLists,
     list_candidates,
     sum_candidates,
 )
@@ -196,7 +195,7 @@ class PrivateText(Protocol):
 
     def lists(
         self, public: PublicTextModel, orders: Sequence[int], max_candidates: int
-    ) -> AbstractContextManager[CandidateLists]:
+    ) -> AbstractContextManager[RoundLists]:
         """Return all users' lists of candidates, while the block lasts: for several rounds.
 
         Args:
@@ -223,7 +222,7 @@ class LocalText:
 
     def lists(
         self, public: PublicTextModel, orders: Sequence[int], max_candidates: int
-    ) -> AbstractContextManager[CandidateLists]:
+    ) -> AbstractContextManager[RoundLists]:
         """Return all users' lists, which exist as long as the block lasts."""
         return list_candidates(
             self._checked_records(public), public, orders, max_candidates, memory=self.memory
@@ -373,11 +372,11 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
             first += block.size
         return np.concatenate(above), np.concatenate(weights)
 
-    def _run_rounds(self, lists: CandidateLists, noise: NoiseSource) -> Iterator[Integers]:
+    def _run_rounds(self, lists: RoundLists, noise: NoiseSource) -> Iterator[Integers]:
         """Return the noisy sums of all rounds together, block by block; DROPPED where dropped."""
         rounds = self.settings.rounds
         schedule = RoundSchedule(self.threshold.multiplier, self.threshold.level)
-        users = CandidateRounds(lists)
+        users = lists.start_rounds()
         noisy = lists.new_array_blocks("noisy")
         weights = lists.new_array_blocks("weights")
         for block, (first, last) in enumerate(lists.blocks):
@@ -522,8 +521,7 @@ def discover(
 
     Args:
         inputs: Private text: files, folders, globs or tables. Text on a cluster is a
-            `bayesgram.spark.discovery.SparkPrivateText`, which knows its columns and is asked in
-            one round.
+            `bayesgram.spark.discovery.SparkPrivateText`, which knows its columns.
         vocabulary: The public vocabulary; what it lists is not found again.
         budget: ε and δ; or give `epsilon` and `delta`.
         epsilon: ε, in place of `budget`.

@@ -64,6 +64,12 @@ CANDIDATE_STEPS = (10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 33, 3
 CANDIDATE_DECADES = (0.01, 0.1, 1.0, 10.0)
 
 
+# Rounds that guess where the target is, before the candidates are split in three again.
+MAX_GUESSES = 4
+USUAL_ROWS = 6  # that a search simulates, for the display of progress; it may need fewer or more
+MAX_LOG_STEP = 10.0  # of a guess, in log ε: more than all candidates span
+
+
 class HasEpsilon(Protocol):
     """A row of a plan, as far as the search for an ε needs it."""
 
@@ -95,77 +101,84 @@ def find_smallest_epsilon(
     measure: Callable[[SearchRow], float] | None = None,
     cores: int = 1,
 ) -> tuple[float | None, list[SearchRow]]:
-    """Find the smallest candidate ε that reaches a target, by bisection.
+    """Find the smallest candidate ε that reaches a target.
 
-    Each step of a bisection needs the result of the one before. Other cores simulate meanwhile
-    what the next steps will most likely ask for; what they never ask for is dropped, so that the
-    rows do not depend on the number of cores.
+    Each round simulates two ε side by side. The first two split the candidates in three; after
+    that, a line through the nearest rows says which candidate is the first that reaches the target,
+    and it is simulated with the one before it. Which rows are simulated does not depend on the
+    number of cores.
 
     Args:
         is_reached: Whether a row is good enough; once it is, it is for every larger ε.
         simulate_row: Makes the row of an ε.
         largest: The largest ε to try.
-        measure: How far a row is from the target, 0 or more if it is reached: it guesses the next
-            steps. Without it, every second guess is wrong.
+        measure: How far a row is from the target, 0 or more if it is reached; it changes about
+            evenly with log ε. Without it, every round splits the candidates in three.
         cores: How many rows to simulate side by side.
 
     Returns:
-        The ε, None if the largest one does not reach the target; and all rows that were
-        asked for, by ε.
+        The ε, None if the largest one does not reach the target; and all rows, by ε.
     """
     epsilons = candidate_epsilons(largest)
-    simulated: dict[float, SearchRow] = {}
     rows: dict[float, SearchRow] = {}
-
-    def is_likely_enough(epsilon: float) -> bool:
-        if epsilon in simulated:
-            return is_reached(simulated[epsilon])
-        return measure is not None and _interpolate(simulated, measure, epsilon) >= 0
-
-    def is_enough(epsilon: float) -> bool:
-        if epsilon not in simulated:
-            wanted = [epsilon]
-            path = _bisection_path(epsilons, is_likely_enough)
-            after = path.index(epsilon) + 1 if epsilon in path else len(path)
-            wanted += [other for other in path[after:] if other not in simulated]
-            batch = wanted[:cores]
-            new_rows = parallel_map(simulate_row, batch, cores=min(cores, len(batch)))
-            simulated.update(zip(batch, new_rows, strict=True))
-        rows[epsilon] = simulated[epsilon]
-        return is_reached(rows[epsilon])
-
-    smallest = None
-    if is_enough(largest):
-        smallest = epsilons[bisect_left(epsilons, True, hi=len(epsilons) - 1, key=is_enough)]
+    low = -1  # the largest candidate that is known not to reach the target
+    high = len(epsilons)  # the smallest one that is known to
+    guesses = 0
+    while high - low > 1:
+        wanted: list[int] = []
+        if measure is not None and guesses < MAX_GUESSES:
+            wanted = _guess_candidates(epsilons, rows, measure, low, high)
+            guesses += bool(wanted)
+        if not wanted:
+            third = (high - low) / 3
+            wanted = sorted({low + max(round(third), 1), high - max(round(third), 1)})
+        new_rows = parallel_map(
+            simulate_row, [epsilons[at] for at in wanted], cores=min(cores, len(wanted))
+        )
+        for at, row in zip(wanted, new_rows, strict=True):
+            rows[epsilons[at]] = row
+            if is_reached(row):
+                high = min(high, at)
+            elif at < high:
+                low = at
+    smallest = epsilons[high] if high < len(epsilons) else None
     return smallest, [rows[epsilon] for epsilon in sorted(rows)]
 
 
-def _bisection_path(epsilons: Sequence[float], is_enough: Callable[[float], bool]) -> list[float]:
-    """Return the largest ε and those that a bisection asks for after it, in order."""
-    path = [epsilons[-1]]
+def _guess_candidates(
+    epsilons: Sequence[float],
+    rows: Mapping[float, SearchRow],
+    measure: Callable[[SearchRow], float],
+    low: int,
+    high: int,
+) -> list[int]:
+    """Guess the first candidate that reaches the target; return it and the one before it.
 
-    def ask(epsilon: float) -> bool:
-        path.append(epsilon)
-        return is_enough(epsilon)
+    Args:
+        epsilons: The candidates.
+        rows: The rows that there are, by ε.
+        measure: How far a row is from the target.
+        low: The largest candidate that does not reach it, or -1.
+        high: The smallest one that does, or how many candidates there are.
 
-    bisect_left(epsilons, True, hi=len(epsilons) - 1, key=ask)
-    return path
-
-
-def _interpolate(
-    rows: Mapping[float, SearchRow], measure: Callable[[SearchRow], float], epsilon: float
-) -> float:
-    """Guess the measure of an ε from those of others: a line over log ε, through the nearest."""
-    if len(rows) < 2:  # nothing to go by: most targets are reached by a small ε
-        return 1.0
+    Returns:
+        Those of the two that are between `low` and `high`; none if there is nothing to go by.
+    """
+    if len(rows) < 2:
+        return []
     known = sorted(rows)
-    above = min(max(bisect_left(known, epsilon), 1), len(known) - 1)
-    left = known[above - 1]
-    right = known[above]
+    # The two rows around the target, or the two nearest to where it must be.
+    right_at = min(max(bisect_left(known, epsilons[low]) + 1 if low >= 0 else 1, 1), len(known) - 1)
+    left = known[right_at - 1]
+    right = known[right_at]
     left_value = measure(rows[left])
-    right_value = measure(rows[right])
-    share = math.log(epsilon / left) / math.log(right / left)
-    return left_value + share * (right_value - left_value)
+    slope = (measure(rows[right]) - left_value) / math.log(right / left)
+    if slope <= 0:  # noise hides everything at both
+        return []
+    step = min(max(-left_value / slope, -MAX_LOG_STEP), MAX_LOG_STEP)
+    guess = min(bisect_left(epsilons, left * math.exp(step)), len(epsilons) - 1)
+    guess = min(max(guess, low + 1), high)
+    return [at for at in (guess - 1, guess) if low < at < high]
 
 
 # --- The budget of one release among several ---
@@ -623,8 +636,8 @@ def plan(
     check_int("draws", draws, 1, MAX_DRAWS, "how many releases are simulated for each ε")
     chosen_epsilons = epsilons or _default_epsilons(budget)
     row_count = len(chosen_epsilons)
-    if target.is_given:  # bisection tries the largest ε, and then as many as it halves the rest
-        row_count = 1 + len(candidate_epsilons(budget.max_epsilon)).bit_length()
+    if target.is_given:
+        row_count = USUAL_ROWS
     progress = _Progress(row_count * draws, on_progress)
     simulator = _RowSimulator(planner, budget, assumptions, size, draws, progress)
     smallest = None

@@ -32,7 +32,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -55,14 +55,14 @@ from bayesgram.io.spill import (
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.privacy.constants import UNITS
 from bayesgram.private.clipping import enforce_norm_bound
-from bayesgram.private.counts import split_users
+from bayesgram.private.counts import order_by_hash, split_users
 from bayesgram.private.streaming import PIECE_SIZE, UserTokens, read_user_text
 from bayesgram.public.candidate_weights import CandidateWeigher, PublicTextModel
 from bayesgram.public.top_ngrams import join_tokens
 from bayesgram.text.ngram_tables import WindowNumbers, WindowTable
 from bayesgram.text.ngrams import BUCKETS, ngram_orders, spill
 from bayesgram.text.strings import StringTable
-from bayesgram.text.tokenizer import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer, buffers
 
 # None of these was measured.
 PIECES_PER_CORE = 3  # pieces of text for each core whose candidates wait to be taken
@@ -90,6 +90,7 @@ class UserCandidates(NamedTuple):
     ends: Integers  # of each candidate: where its last token stands in `tokens`
     log_weights: Floats  # of each candidate
     sizes: Integers  # of each user
+    first_user: int = 0  # the place of the first of them among all users, in order of hashes of ids
 
     def select(
         self, order_index: int, order: int, mask: Bools | None = None
@@ -165,7 +166,14 @@ def _select_candidates(
         order_index, ends, sizes = select_heaviest(
             users.starts, users.tokens, orders, weights, hashes, max_candidates
         )
-        return UserCandidates(users.tokens, order_index, ends, weights[order_index, ends], sizes)
+        return UserCandidates(
+            users.tokens,
+            order_index,
+            ends,
+            weights[order_index, ends],
+            sizes,
+            users.first_user,
+        )
 
     return parallel_imap(
         select,
@@ -557,6 +565,39 @@ def single_round_units(sizes: Integers, log_weights: Floats, min_units: int) -> 
 # --- Several rounds ---
 
 
+class RoundSums(Protocol):
+    """All users' lists while rounds go on."""
+
+    def sums(self, weights: SpillableArrays) -> Iterator[Integers]:
+        """Run one round: yield what all users contribute to the candidates, block by block.
+
+        Args:
+            weights: Of the candidates of each block; one of weight 0 is dropped for good.
+        """
+
+
+class RoundLists(Protocol):
+    """All users' lists of candidates, wherever they are: what several rounds need of them.
+
+    Candidates are numbered in order of the hashes of their texts, whoever wrote them.
+    """
+
+    # The first number of each block, and the last plus 1.
+    blocks: list[tuple[int, int]]
+
+    def log_weights(self, block: int) -> Singles:
+        """Return the log weights of a block's candidates, by public text."""
+
+    def new_array_blocks(self, name: str) -> SpillableArrays:
+        """Return room for one array a block."""
+
+    def ngrams(self, chosen: Integers) -> pa.LargeStringArray:
+        """Return the texts of some candidates, whose numbers are in ascending order."""
+
+    def start_rounds(self) -> RoundSums:
+        """Return the lists as they are before the first round."""
+
+
 class CandidateLists:
     """Every user's list of candidates, and the weight of each by public text. Private.
 
@@ -607,6 +648,10 @@ class CandidateLists:
     def new_array_blocks(self, name: str) -> SpillableArrays:
         """Return room for one array a block, where the lists are: in memory, or on disk."""
         return SpillableArrays(self.scratch / name if self.on_disk else None)
+
+    def start_rounds(self) -> "CandidateRounds":
+        """Return the lists as they are before the first round."""
+        return CandidateRounds(self)
 
     def ngrams(self, chosen: Integers) -> pa.LargeStringArray:
         """Return the texts of some candidates, whose numbers are in ascending order."""
@@ -725,6 +770,61 @@ def _read_lists(
                 if starts[last] > starts[first]:
                     lists.add(users.sizes[first:last], windows[pairs], log_weights[pairs])
     return lists
+
+
+class ListedCandidates(NamedTuple):
+    """Candidates of one order on the lists of some users, with their texts."""
+
+    users: pa.LargeBinaryArray  # the id of whoever has each candidate
+    places: Integers  # on that user's list, the heaviest first
+    hashes: Hashes  # of the candidate's text
+    ngrams: pa.LargeStringArray
+    log_weights: Singles
+
+
+def iterate_candidate_lists(
+    records: Records,
+    public: PublicTextModel,
+    orders: Sequence[int],
+    max_candidates: int,
+    *,
+    memory: int,
+    cores: int = CORES,
+) -> Iterator[tuple[int, ListedCandidates]]:
+    """Yield what `list_candidates` numbers, in any order: an order, and lists of some users.
+
+    Args:
+        records: The text of some users, each complete.
+        public: What public text says of any n-gram.
+        orders: The lengths of n-grams that are candidates.
+        max_candidates: How many candidates a user has at the most.
+        memory: Bytes for text; more of it is spilled to disk.
+        cores: The number of threads.
+    """
+    names = StringTable()
+    names.add(*buffers(records.user))
+    ids = names.strings()
+    ids = ids.take(pa.array(order_by_hash(ids, names.hashes())))
+    with collect_candidates(
+        [records], public, orders, max_candidates, memory=memory, cores=cores
+    ) as stream:
+        tokens = stream.tokens.strings()
+        hashes = stream.tokens.hashes()
+        for users in stream.batches:
+            owners = np.repeat(np.arange(users.sizes.size), users.sizes)
+            starts = np.cumsum(users.sizes) - users.sizes
+            for index, order in enumerate(orders):
+                places, windows = users.select(index, order)
+                yield (
+                    order,
+                    ListedCandidates(
+                        ids.take(pa.array(users.first_user + owners[places])),
+                        places - starts[owners[places]],
+                        hash_windows(windows, hashes),
+                        join_tokens(windows, tokens),
+                        users.log_weights[places].astype(np.float32),
+                    ),
+                )
 
 
 def _pad_windows(users: UserCandidates, orders: Sequence[int]) -> Ids:

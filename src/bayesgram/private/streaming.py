@@ -336,6 +336,7 @@ class UserTokens(NamedTuple):
 
     starts: Integers
     tokens: Ids  # numbers; one below 0 ends a sentence
+    first_user: int = 0  # the place of the first of them among all users
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +357,8 @@ class UserText:
             ranks = self._ranks[users]
             order = np.argsort(ranks, kind="stable")
             wanted = np.arange(self._edges[first], self._edges[last] + 1)
-            yield UserTokens(np.searchsorted(ranks[order], wanted), tokens[order])
+            starts = np.searchsorted(ranks[order], wanted)
+            yield UserTokens(starts, tokens[order], int(self._edges[first]))
 
 
 def read_user_text(

@@ -73,7 +73,6 @@ DEFAULT_ORDER = 3
 DEFAULT_SIZE = 10_000_000
 # Words of the model that rows are weighed by: the most frequent ones of public text. Not measured.
 ROW_MODEL_WORDS = 200_000
-SUFFIX = ".model"
 SOURCE_FOLDERS = tuple(f"source-{number}" for number in range(MAX_SOURCES))
 VOCABULARY_FILE = "vocab.parquet"
 CONTENTS = (PUBLIC_MODEL, VOCABULARY_FILE, *SOURCE_FOLDERS)
@@ -329,16 +328,6 @@ class PublicModel:
 # --- Folders ---
 
 
-def default_model_path(vocabulary: str | Path) -> Path:
-    """Return where `bayesgram vocab` writes the public model of a vocabulary: beside it.
-
-    >>> default_model_path("data/vocab.parquet").name
-    'vocab.parquet.model'
-    """
-    path = Path(vocabulary)
-    return path.with_name(path.name + SUFFIX)
-
-
 def find_public_model(release: Release, path: Path) -> Path | None:
     """Return the public model that a release was made with, if it is near the release.
 
@@ -513,8 +502,7 @@ def count_ngrams(
             tokens=tokens,
             unknown=unknown,
         )
-        for batch in source:
-            counter.add(batch.text)
+        counter.add_all(batch.text for batch in source)
         counted_orders = (_read_order(counter, ngram_order) for ngram_order in orders)
         return NgramCounts.from_orders(Words.from_array(words), counted_orders, scratch, memory)
 

@@ -25,7 +25,6 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import Argument, UsageError
 from bayesgram.io import RecordReader, Records
 from bayesgram.io.uris import is_uri, to_input
-from bayesgram.lm.language_model import LanguageModel, joint_probabilities
 from bayesgram.public import vocabulary_io
 from bayesgram.public.mixture import DEFAULT_SOURCE_NAME
 from bayesgram.releases.provenance import Ingredient, Provenance, printable_name, unproved_sentence
@@ -209,6 +208,11 @@ def _is_vocabulary(path: Path, text_column: str) -> bool:
 
 
 def _read_model(path: Path, tokenizer: Tokenizer) -> NgramsWithProvenance:
+    from bayesgram.lm.language_model import (  # noqa: PLC0415 - 0.1 s, and few sources are models
+        LanguageModel,
+        joint_probabilities,
+    )
+
     model = LanguageModel.open(path)
     if path.is_dir():  # an ARPA file names no tokenizer, and always has boundaries
         stated = Tokenizer(model.tokenizer.kind, model.tokenizer.lowercase, tokenizer.boundaries)

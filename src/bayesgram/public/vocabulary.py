@@ -935,8 +935,7 @@ def _read_windows(
     counter = new_counter()
     if isinstance(source, CountedNgrams):
         return ListedWindows.from_ngrams(source.ngrams, source.counts, tokens, counter.tokenizer)
-    for batch in source:
-        counter.add(batch.text)
+    counter.add_all(batch.text for batch in source)
     return TextWindows(counter)
 
 

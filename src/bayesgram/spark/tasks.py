@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,12 @@ from bayesgram.arrays import Hashes, Integers
 from bayesgram.errors import BayesgramError
 from bayesgram.io import BadRows, RecordReader, Records, Source
 from bayesgram.io.records import Chunk, Columns, as_bytes, clean
-from bayesgram.private.candidates import ContributionBound, iterate_candidate_sums
+from bayesgram.private.candidates import (
+    ContributionBound,
+    iterate_candidate_lists,
+    iterate_candidate_sums,
+    round_units,
+)
 from bayesgram.private.counts import (
     MAX_COUNT,
     Array,
@@ -58,7 +63,10 @@ TEXT_ROWS = "user string, text string, rows long"
 COUNT_ROWS = "user string, ngram long, count long"
 NGRAM_ROWS = "order int, ngram string, count long"
 ANSWER_ROWS = "answer binary"
+LIST_ROWS = "user string, place int, hash long, order int, ngram string, log_weight float"
+ROUND_ROWS = "hash long, tie int, count long"
 
+RunT_co = TypeVar("RunT_co", covariant=True)
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Read: TypeAlias = Callable[[Batches, BadRows], Iterator[Records]]
 
@@ -236,7 +244,7 @@ def emit_texts(batches: Batches, read: Read) -> Batches:
 
 @dataclass(frozen=True, eq=False)
 class DiscoveryQuery:
-    """What a discovery needs from users' text. All public; sent to an executor once."""
+    """What a discovery needs from users' text. All public."""
 
     public: PublicTextModel
     orders: tuple[int, ...]
@@ -281,11 +289,91 @@ def _split_notes(batches: Batches, notes: list[pa.RecordBatch]) -> Iterator[pa.T
         yield pa.table({"user": as_bytes(texts["user"]), "text": as_bytes(texts["text"])})
 
 
+def list_user_candidates(batches: Batches, query: DiscoveryQuery) -> Batches:
+    """List the heaviest candidates of every user of a task, for several rounds; pass notes on.
+
+    The input is text of complete users, sorted by user. A note has order 0 and, in place of the
+    hash, a number of rows.
+    """
+    notes: list[pa.RecordBatch] = []
+    for records in group_texts(_split_notes(batches, notes)):
+        lists = iterate_candidate_lists(
+            records,
+            query.public,
+            query.orders,
+            query.bound.max_candidates,
+            memory=TASK_MEMORY,
+            cores=1,
+        )
+        for order, listed in lists:
+            for first in range(0, len(listed.ngrams), ROWS_PER_BATCH):
+                part = slice(first, first + ROWS_PER_BATCH)
+                yield _batch(
+                    user=listed.users[part].cast(pa.large_string()).cast(pa.string()),
+                    place=pa.array(listed.places[part].astype(np.int32)),
+                    hash=pa.array(sortable_hashes(listed.hashes[part])),
+                    order=pa.array(np.full(len(listed.ngrams[part]), order, np.int32)),
+                    ngram=listed.ngrams[part].cast(pa.string()),
+                    log_weight=pa.array(listed.log_weights[part]),
+                )
+    for batch in notes:
+        yield _batch(
+            user=batch["user"],
+            place=pa.nulls(len(batch), pa.int32()),
+            hash=batch["rows"],
+            order=pa.array(np.zeros(len(batch), np.int32)),
+            ngram=pa.nulls(len(batch), pa.string()),
+            log_weight=pa.nulls(len(batch), pa.float32()),
+        )
+
+
+def sortable_hashes(hashes: Hashes) -> Integers:
+    """Return hashes as numbers with a sign, which sort alike: Spark has no others."""
+    return (hashes ^ np.uint64(1 << 63)).view(np.int64)
+
+
+def sum_round_units(batches: Batches) -> Batches:
+    """Emit what every user of a task contributes to the candidates of a list, in one round.
+
+    The input is complete users, sorted by user and place, with the weights of their candidates in
+    this round. Candidates that were dropped are not among them.
+    """
+    for lists in _group_rows(_list_tables(batches), _check_lists):
+        sizes = np.diff(np.append(lists.firsts, len(lists.rows)))
+        units = round_units(sizes, np.array(lists.rows["weight"].combine_chunks()))
+        for first in range(0, units.size, ROWS_PER_BATCH):
+            part = lists.rows.slice(first, ROWS_PER_BATCH)
+            yield _batch(
+                hash=part["hash"].combine_chunks(),
+                tie=part["tie"].combine_chunks(),
+                count=pa.array(units[first : first + ROWS_PER_BATCH]),
+            )
+
+
+def _list_tables(batches: Batches) -> Iterator[pa.Table]:
+    """Yield rows of lists, with users as bytes."""
+    for batch in batches:
+        columns = {name: batch[name] for name in ("place", "hash", "tie", "weight")}
+        yield pa.table({"user": as_bytes(batch["user"]), **columns})
+
+
 def group_texts(tables: Iterable[pa.Table]) -> Iterator[Records]:
     """Yield the text of some complete users at a time, from rows sorted by user.
 
     Memory is that of `RUN_BYTES`, or of one user.
     """
+    return _group_rows(tables, _make_records)
+
+
+class _MakeRun(Protocol[RunT_co]):
+    """Makes something of rows of complete users, none of whom comes up to the user `after`."""
+
+    def __call__(self, rows: pa.Table, *, after: bytes) -> RunT_co:
+        """Check the rows, and make it."""
+
+
+def _group_rows(tables: Iterable[pa.Table], make: _MakeRun[RunT_co]) -> Iterator[RunT_co]:
+    """Yield what is made of the rows of some complete users at a time, from rows sorted by user."""
     pending: list[pa.Table] = []
     size = 0
     limit = RUN_BYTES
@@ -298,13 +386,13 @@ def group_texts(tables: Iterable[pa.Table]) -> Iterator[Records]:
         rows = pa.concat_tables(pending)
         complete = pc.index(rows["user"], rows["user"][-1]).as_py()  # the last user may go on
         if complete:
-            yield _make_records(rows[:complete], after=last)
+            yield make(rows[:complete], after=last)
             last = rows["user"][complete - 1].as_py()
         pending = [rows[complete:]]
         size = rows[complete:].nbytes
         limit = max(RUN_BYTES, 2 * size)
     if sum(map(len, pending)):
-        yield _make_records(pa.concat_tables(pending), after=last)
+        yield make(pa.concat_tables(pending), after=last)
 
 
 def _make_records(rows: pa.Table, *, after: bytes) -> Records:
@@ -313,6 +401,27 @@ def _make_records(rows: pa.Table, *, after: bytes) -> Records:
         users, "the text", "nothing was spent; run it again, and report it if it stays", after=after
     )
     return Records(texts, users, "private text", 1)
+
+
+class _Lists(NamedTuple):
+    """Lists of complete users: rows sorted by user and place."""
+
+    rows: pa.Table
+    firsts: Integers  # the first row of each user
+
+
+def _check_lists(rows: pa.Table, *, after: bytes) -> _Lists:
+    """Return lists of users, each of whom comes once, with each place once.
+
+    A candidate that came twice on a list would move its sum by more than one user may.
+    """
+    mend = "what was reserved stays spent; report it"
+    firsts = _find_first_rows(_combine_chunks(rows["user"]), "the lists", mend, after=after)
+    is_next = np.diff(np.asarray(rows["place"].combine_chunks())) > 0
+    is_next[firsts[1:] - 1] = True
+    if not is_next.all():
+        raise BayesgramError(f"the lists: a candidate comes twice; {mend}.")
+    return _Lists(rows, firsts)
 
 
 def merge_user_rows(batches: Batches, column_count: int) -> Batches:

@@ -30,14 +30,16 @@ from bayesgram.spark.frames import (
     map_batches,
     persist,
     union_all,
+    unpersist,
 )
 from bayesgram.spark.session import run_spark
+from bayesgram.spark.sharing import share
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 # By name; a single one may be called "".
@@ -45,6 +47,7 @@ Sources: TypeAlias = Mapping[str, Sequence[TextFrame] | CountedNgrams]
 
 
 def build_vocabulary(
+    spark: "SparkSession",
     sources: Sources,
     *,
     order: int | Sequence[int],
@@ -55,6 +58,7 @@ def build_vocabulary(
     """Return the most frequent n-grams of sources, and the rows that were skipped.
 
     Args:
+        spark: The Spark session.
         sources: Public text, or n-grams that were counted before.
         order: The length of n-grams, or several.
         size: How many n-grams (of each order).
@@ -69,7 +73,7 @@ def build_vocabulary(
     orders = list(sizes)
     sample = new_row_sample(tokenizer)
     frames = [
-        _count_ngrams(source, number, orders, tokenizer, sample)
+        _count_ngrams(spark, source, number, orders, tokenizer, sample)
         for number, source in enumerate(sources.values())
     ]
     summed = _sum_by_source(union_all(frames), len(sources))
@@ -87,7 +91,7 @@ def build_vocabulary(
         )
         tops = _select_top(summed, list(sources), sizes)
     finally:
-        summed.unpersist()
+        unpersist(summed)
     ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
     counted = np.hstack([counts for _, counts in tops])
     vocabulary = Vocabulary.from_counts(ngrams, list(sources), counted, tokenizer, rows)
@@ -154,6 +158,7 @@ def _add_hashes(hashes: "DataFrame", sample: RowSample) -> None:
 
 
 def _count_ngrams(
+    spark: "SparkSession",
     source: Sequence[TextFrame] | CountedNgrams,
     number: int,
     orders: Sequence[int],
@@ -166,7 +171,7 @@ def _count_ngrams(
         return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer, sample)
 
     if isinstance(source, CountedNgrams):
-        frame = _make_frame(source, orders, tokenizer)
+        frame = _make_frame(spark, source, orders, tokenizer)
     else:
         frame = union_all(
             [map_batches(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source]
@@ -174,15 +179,15 @@ def _count_ngrams(
     return frame.selectExpr("order", "ngram", "count", f"{number} source")
 
 
-def _make_frame(source: CountedNgrams, orders: Sequence[int], tokenizer: Tokenizer) -> "DataFrame":
+def _make_frame(
+    spark: "SparkSession", source: CountedNgrams, orders: Sequence[int], tokenizer: Tokenizer
+) -> "DataFrame":
     """Return counted n-grams of some orders as a DataFrame."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
-
     lengths = ngram_orders(source.ngrams, tokenizer).astype(np.int32)
     rows = np.flatnonzero(np.isin(lengths, orders) & (source.counts > 0))
     ngrams = source.ngrams.take(pa.array(rows)).cast(pa.string())
     table = pa.table({"order": lengths[rows], "ngram": ngrams, "count": source.counts[rows]})
-    return run_spark(lambda: SparkSession.active().createDataFrame(table, tasks.NGRAM_ROWS))
+    return run_spark(lambda: spark.createDataFrame(table, tasks.NGRAM_ROWS))
 
 
 def _count_columns(sources: int) -> list[str]:
@@ -191,13 +196,12 @@ def _count_columns(sources: int) -> list[str]:
 
 def _sum_by_source(counted: "DataFrame", sources: int) -> "DataFrame":
     """Return one row for each n-gram, with its count in every source."""
-    from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
-
-    sums = [
-        f.sum(f.when(f.col("source") == number, f.col("count")).otherwise(0)).alias(name)
-        for number, name in enumerate(_count_columns(sources))
+    columns = _count_columns(sources)
+    by_source = [
+        f"if(source = {number}, count, 0L) {column}" for number, column in enumerate(columns)
     ]
-    return persist(counted.groupBy("order", "ngram").agg(*sums))
+    sums = counted.selectExpr("order", "ngram", *by_source).groupBy("order", "ngram").sum(*columns)
+    return persist(sums.toDF("order", "ngram", *columns))
 
 
 def _select_top(
@@ -241,7 +245,7 @@ def _score_candidates(
     )
     last = float(found[0][0] or 0) * (1 - ROUNDING_TOLERANCE)
     schema = ", ".join(["ngram string", *(f"{name} long" for name in columns), "worth binary"])
-    top_candidates = top_k.filter(top_k.rough >= last).select("ngram", *columns)
+    top_candidates = top_k.filter(top_k["rough"] >= last).select("ngram", *columns)
     return map_batches(
         top_candidates, lambda batches: tasks.add_scores(batches, columns, score), schema
     )
@@ -279,8 +283,10 @@ def _count_source(
     if isinstance(source, CountedNgrams):
         return lookup_counts(plain.ngrams, source), BadRows(), len(source.ngrams)
 
+    shared = share(source[0].frame.sparkSession, plain)
+
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
-        return lambda batches: tasks.count_listed(batches, read, plain, empty)
+        return lambda batches: tasks.count_listed(batches, read, shared.value, empty)
 
     counted = union_all(
         [map_batches(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source]
@@ -293,7 +299,7 @@ def _count_source(
         _add_hashes(summed.filter(f"ngram = {tasks.ROW}").select("user"), sample)
         table = run_spark(summed.filter("ngram >= 0").select("ngram", "count").toArrow)
     finally:
-        summed.unpersist()
+        unpersist(summed)
     counts = np.zeros(len(plain), np.int64)
     counts[table["ngram"].to_numpy()] = table["count"].to_numpy()
     return counts, bad, rows_read

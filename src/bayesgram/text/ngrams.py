@@ -8,7 +8,7 @@ n-gram crosses a sentence end or a row. With boundaries, a sentence begins with 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import CORES, parallel_imap, parallel_map
 from bayesgram.errors import UsageError
-from bayesgram.io.spill import SpillBuckets, SpillStreams
+from bayesgram.io.spill import ARRAYS_AT_ONCE, SpillBuckets, SpillStreams
 from bayesgram.kernels import kernel
 from bayesgram.text.ngram_tables import (
     MOST_TOKENS,
@@ -29,7 +29,7 @@ from bayesgram.text.ngram_tables import (
     are_sortable,
 )
 from bayesgram.text.row_hashes import RowSample
-from bayesgram.text.strings import EMPTY, LookupResult, StringTable
+from bayesgram.text.strings import EMPTY, SLOT_BYTES, LookupResult, StringTable
 from bayesgram.text.tokenizer import CHUNK_BYTES, Tokenizer, buffers, chunks
 
 Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
@@ -44,7 +44,8 @@ NO_MARK = -3  # the number of <s> where sentences have none: no token has it, no
 
 # Sizes of tables and batches. They change speed and memory, never a count; not measured unless
 # said.
-FEW_TOKENS = 1000  # with fewer known tokens, the first chunk of a batch is numbered by itself
+FEW_TOKENS = 1000  # with fewer known tokens, the first chunk of a text is numbered by itself
+MISSES_PER_SLOT = 0.25  # tokens not found, for each slot of the table, before the table is copied
 SMALLEST = 1 << 22  # bytes of a table that is always kept in memory
 SORTED_BYTES = 96  # of memory for each token of text where three orders are sorted
 BUCKETS = 64  # files that a table is spilled to
@@ -148,6 +149,8 @@ class NgramCounter:
         self._marks = add_marks(self.tokens) if tokenizer.boundaries else None
         self._orders = [check_order(order) for order in orders]
         self._streams = SpillStreams(spill_dir)
+        self._known = self.tokens  # where threads look tokens up: it, or a copy of it
+        self._missed = 0  # tokens that were not found in it
         self._counted: dict[int, WindowTable] = {}
         self._sorted: dict[int, SortedWindows] = {}
         self._spilled: dict[int, SpillBuckets] = {}
@@ -158,19 +161,37 @@ class NgramCounter:
         self._is_asked_again = texts > 1
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
-        """Add rows of text: cut on all cores, and number new tokens on one."""
+        """Add rows of text; where there are many batches, `add_all` is faster."""
+        self.add_all([texts])
+
+    def add_all(self, batches: Iterable[pa.LargeBinaryArray]) -> None:
+        """Add batches of rows of text: cut on all cores, and number new tokens on one.
+
+        The calling thread fetches batches and numbers tokens while others cut what follows. Tokens
+        get their numbers in the order of the text, however many cores there are.
+        """
         self._sorted.clear()
-        text_chunks = list(chunks(texts))
-        # The first chunk has the tokens that most others are made of: it is numbered first.
-        first = 1 if len(self.tokens) < FEW_TOKENS else 0
-        for batch in (text_chunks[:first], text_chunks[first:]):
-            for result in parallel_map(self._look_up, batch, cores=self._cores):
-                stream = self._number(result)
-                if self._marks:
-                    stream, _ = with_boundaries(stream, *self._marks)
-                self._streams.add(stream)
-        is_too_much = self._streams.kept_bytes > self._max_stream_bytes
-        if self._counted or (self._spill_dir and is_too_much):
+        text_chunks = (chunk for texts in batches for chunk in chunks(texts))
+        if len(self.tokens) < FEW_TOKENS:
+            # The first chunk has the tokens that most others are made of: it is numbered first.
+            for chunk in islice(text_chunks, 1):
+                self._add_numbered(self._look_up(chunk))
+        if self._known is self.tokens and self._cores > 1 and self._unknown is None:
+            self._known = self.tokens.frozen()
+        for result in parallel_imap(
+            self._look_up,
+            text_chunks,
+            size=lambda chunk: chunk.nbytes,
+            max_pending=CHUNKS_BEGUN * self._cores * CHUNK_BYTES,
+            cores=self._cores,
+        ):
+            self._add_numbered(result)
+            if self._known is not self.tokens:
+                self._missed += result.unknown.size
+                self._refresh_known()
+            if self._is_too_much():
+                self._free_memory()
+        if self._counted:
             self._free_memory()
 
     def _look_up(self, texts: pa.LargeBinaryArray) -> LookupResult:
@@ -178,7 +199,32 @@ class NgramCounter:
         data, offsets, row_ends = self.tokenizer.tokenize(texts)
         if self._rows is not None:
             self._rows.add_rows(data, offsets, row_ends)
-        return self.tokens.look_up(data, offsets)
+        return self._known.look_up(data, offsets)
+
+    def _add_numbered(self, result: LookupResult) -> None:
+        """Add the tokens of a chunk."""
+        stream = self._number(result)
+        if self._marks:
+            stream, _ = with_boundaries(stream, *self._marks)
+        self._streams.add(stream)
+
+    def _refresh_known(self) -> None:
+        """Copy the table of tokens for the threads, once they have missed much of it.
+
+        Copying costs less than the misses did. A copy takes at most an eighth of the memory; of
+        more tokens, those that came first are the frequent ones.
+        """
+        slots_bytes = self.tokens.slots_bytes
+        is_due = self._missed * SLOT_BYTES > MISSES_PER_SLOT * slots_bytes
+        if is_due and slots_bytes <= max(self._memory // 4, SMALLEST):
+            self._known = self.tokens.frozen()
+            self._missed = 0
+
+    def _is_too_much(self) -> bool:
+        """Return whether the text that is kept has to be counted or moved to disk now."""
+        if self._counted:
+            return self._streams.kept_count >= ARRAYS_AT_ONCE
+        return self._spill_dir is not None and self._streams.kept_bytes > self._max_stream_bytes
 
     def _number(self, result: LookupResult) -> Ids:
         """Return the numbers of all tokens of a chunk."""
@@ -264,6 +310,7 @@ class NgramCounter:
 
     def bounds(self, order: int) -> CountMinSketch | None:
         """Return upper bounds on counts; None if n-grams are counted, or will be at once."""
+        self._known = self.tokens  # a copy of it is needed no more
         if self._counted or self.sorted_windows(order) is not None:
             return None
         tokens = self._streams.size
@@ -291,6 +338,7 @@ class NgramCounter:
             bounds: What `bounds` gave for this order.
             at_least: The count to reach.
         """
+        self._known = self.tokens  # a copy of it is needed no more
         ordered = self.sorted_windows(order)
         if ordered is not None:
             yield ordered

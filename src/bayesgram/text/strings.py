@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.errors import BayesgramError
 from bayesgram.kernels import copy_part, inlined, kernel, mix, read_uint64
-from bayesgram.text.tokenizer import buffers
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Offsets = Integers | Ids
@@ -30,6 +29,7 @@ MOST_STRINGS = (1 << 31) - 2  # numbers have 32 bits, and windows of them need o
 BATCH_SIZE = 1 << 13  # entries for which a table makes room at once; not measured
 LOOKUP_BATCH = 64  # strings whose keys are computed before the first is looked up; not measured
 
+SLOT_BYTES = 24  # of the slots of a `StringTable`: two words of the key, and the value
 SHORT = 15  # bytes of a string that fit in a key
 LONG = np.uint64(0xFF << 56)  # the second word of the key of a longer string
 
@@ -67,8 +67,28 @@ class StringTable:
         numbers = self.find(data, offsets)
         return LookupResult(numbers, *_unknown_strings(numbers, data, offsets))
 
+    def frozen(self) -> "StringTable":
+        """Return the table as it is now, for threads that look up while this one gets more.
+
+        Only the slots are copied: what is stored never changes, and never moves within its array.
+        """
+        table = StringTable()
+        table._bytes = self._bytes
+        table._ends = self._ends
+        table._slots = self._slots.copy()
+        table._size = self._size
+        return table
+
+    @property
+    def slots_bytes(self) -> int:
+        """Bytes of the slots, which are what `frozen` copies."""
+        return int(self._slots.nbytes)
+
     def add_unknown(self, result: LookupResult) -> Ids:
-        """Add the UNKNOWN strings of a lookup, and return the numbers of all its strings."""
+        """Add the UNKNOWN strings of a lookup, and return the numbers of all its strings.
+
+        The lookup may have been in a table that was `frozen` earlier.
+        """
         result.numbers[result.unknown] = self.add(result.data, result.offsets)
         return result.numbers
 
@@ -123,16 +143,30 @@ def _with_room(array: NDArray[Scalar], needed: int) -> NDArray[Scalar]:
     return larger
 
 
+@kernel
 def _unknown_strings(
     numbers: Ids, data: Bytes, offsets: Offsets
 ) -> tuple[Integers, Bytes, Integers]:
     """Return the rows of UNKNOWN strings, and a copy of these strings."""
-    rows = np.flatnonzero(numbers == UNKNOWN)
-    binary_type = pa.binary() if offsets.dtype == np.int32 else pa.large_binary()
-    strings = pa.Array.from_buffers(
-        binary_type, numbers.size, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
-    return rows, *buffers(strings.take(pa.array(rows)).cast(pa.large_binary()))
+    unknown = 0
+    size = 0
+    for row in range(numbers.size):
+        if numbers[row] == UNKNOWN:
+            unknown += 1
+            size += offsets[row + 1] - offsets[row]
+    rows = np.empty(unknown, np.int64)
+    copied = np.empty(size, np.uint8)
+    starts = np.zeros(unknown + 1, np.int64)
+    at = 0
+    for row in range(numbers.size):
+        if numbers[row] == UNKNOWN:
+            rows[at] = row
+            start = offsets[row]
+            end = offsets[row + 1]
+            copy_part(data, start, end, copied, starts[at])
+            starts[at + 1] = starts[at] + end - start
+            at += 1
+    return rows, copied, starts
 
 
 # --- Slots of hash tables ---
