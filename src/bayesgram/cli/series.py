@@ -90,7 +90,7 @@ def create(
 
     It is charged once, whatever is released later. `bayesgram release --series` draws on it.
 
-    Example: bayesgram series create weekly.series --ledger app.ledger --epsilon 1 --delta 1e-7
+    Example: bayesgram series create weekly.series --ledger year.ledger --epsilon 1 --delta 1e-7
     """
     from bayesgram.mechanisms.series import Series
     from bayesgram.privacy.ledger import Ledger

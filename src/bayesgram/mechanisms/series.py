@@ -183,8 +183,8 @@ class Series:
         ...         releases=52, full_releases=8,
         ...     )
         ...     print(series, ledger.read().describe_remaining())
-        Series(at most 52 releases, 8 of them in full: ε = 0.5, δ = 1e-07) about ε = 0.752 for a
-        Gaussian release at δ = 1e-06, or 0.599 for a pure-ε one
+        Series(at most 52 releases, 8 of them in full: ε = 0.5, δ = 1e-07) about ε = 0.874 for a
+        Gaussian release at δ = 1e-06, or 0.166 for a pure-ε one
     """
 
     path: Path
