@@ -21,6 +21,7 @@ from bayesgram import (
     PublicModel,
     Release,
     SegmentedRelease,
+    Series,
     Vocabulary,
     load_counts,
 )
@@ -35,6 +36,7 @@ NONSENSE = "nonsense"
 NEXT_STEP = re.compile(
     r"Use a newer one|anew with this version|again with|export it again|audit again"
     r"|Get a copy|bayesgram docs ledger|Make .* again|count again|make (it|them) with"
+    r"|[Mm]ake a new (one|series) with"
 )
 
 COMMANDS = (
@@ -46,6 +48,7 @@ COMMANDS = (
     "discover data/messages --vocab vocab.parquet --epsilon 1 --delta 1e-6 -o discovery",
     "release counts --vocab vocab.parquet --epsilon 1 --ledger app.ledger -o release",
     "release counts-by --vocab vocab.parquet --epsilon 1 -o release-by",
+    "series create weekly.series --ledger app.ledger --epsilon 0.5 --delta 1e-6",
     "export release --format model -o model",
     "audit counts --vocab vocab.parquet --epsilon 1 --attacks likelihood-ratio -o audit",
 )
@@ -199,6 +202,12 @@ KINDS = {
         lambda folder: PublicModel.load(folder / "public-model"),
     ),
     "audit": Kind("audit", "an audit", JsonNumber("audit/audit.json"), load_audit),
+    "series": Kind(
+        "series",
+        "a series",
+        JsonNumber("weekly.series/series.json"),
+        lambda folder: Series.open(folder / "weekly.series"),
+    ),
     "ledger": Kind(
         "ledger",
         "a ledger",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.laplace import LaplacePublic as LaplacePublic
     from bayesgram.mechanisms.posterior import Posterior as Posterior
     from bayesgram.mechanisms.publish import release as release
+    from bayesgram.mechanisms.series import Series as Series
     from bayesgram.planning.plan import Plan as Plan
     from bayesgram.planning.plan import plan as plan
     from bayesgram.privacy.budget import Budget as Budget
@@ -71,6 +72,7 @@ _HOMES = {
     "errors": ["BayesgramError", "UsageError"],
     "inference.reinfer": ["infer"],
     "mechanisms.publish": ["release"],
+    "mechanisms.series": ["Series"],
     "mechanisms.discovery": ["discover"],
     "mechanisms.gaussian": ["Gaussian"],
     "mechanisms.laplace": ["Laplace", "LaplacePublic"],

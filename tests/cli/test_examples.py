@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from bayesgram.cli.app import COMMAND_GROUPS, build_app
+from bayesgram.mechanisms.series import Series
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
@@ -83,6 +84,12 @@ def made(tmp_path_factory):
     assert ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian"}) == 3
     shutil.copy(folder / "app.ledger", folder / "ledgers" / "app.ledger")
     Ledger.create(folder / "all.ledger", population="app users", budget=Budget(4.0, 1e-6))
+    year = Ledger.create(folder / "year.ledger", population="app users", budget=Budget(2.0, 1e-6))
+    Series.create(
+        folder / "weekly.series", ledger=year, epsilon=0.1, delta=1e-7, releases=9, full_releases=2
+    )
+    drawn = ("--series", "weekly.series", "-o", "week-1", "--force")
+    run_in_process("release", "counts", *vocab, *drawn, cwd=folder)
     return folder
 
 
@@ -145,6 +152,8 @@ def make_room(words, folder):
                 path.unlink(missing_ok=True)
     if words[:2] == ["ledger", "create"]:
         (folder / words[-1]).unlink()
+    if words[:2] == ["series", "create"]:
+        shutil.rmtree(folder / words[2])
 
 
 @pytest.mark.parametrize("name", [name for name in RUN if name != "serve"])

@@ -17,10 +17,12 @@ from pathlib import Path
 
 from bayesgram.errors import BayesgramError
 from bayesgram.io.atomic import REPLACED, find_temporary_folders
+from bayesgram.mechanisms.series import Series
 from bayesgram.privacy.ledger_io import read_ledger
+from bayesgram.private.allowances import Allowances
 from bayesgram.releases.release import Release
 from faults.run_command import COUNTS_BYTES, read_counts
-from faults.scenarios import LEDGER, SCENARIOS, make_inputs
+from faults.scenarios import LEDGER, SCENARIOS, SERIES, make_inputs
 from helpers.fork_server import ForkServer
 
 HERE = Path(__file__).parent
@@ -40,6 +42,7 @@ ERRORS = {
 # How a message says that budget is spent: for nothing, or for a release that is there.
 SPENT_FOR_NOTHING = "stays spent"
 SPENT_FOR_RELEASE = "is spent for it"
+SPENT_FOR_SERIES = "as release 2 of weekly.series"
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ class Laboratory:
             if fault.kind != "unlink" and not outcome.crashed and find_leftovers(root) and not kept:
                 yield f"left behind: {find_leftovers(root)}"
         after = read_contents(work)
-        ours = tuple(name for name in (scenario.output, LEDGER) if name)
+        ours = tuple(name for name in (scenario.output, LEDGER, SERIES) if name)
         for name in sorted(before.keys() | after.keys()):
             ignored = name.startswith((*ours, ".")) or after.get(name) == before.get(name)
             if not ignored:
@@ -201,6 +204,34 @@ class Laboratory:
             yield from self._output_problems(scenario, work, published, outcome, fault)
         if LEDGER in scenario.inputs:
             yield from self._ledger_problems(scenario, work, published, outcome, fault)
+        if scenario.is_in_series:
+            yield from self._series_problems(work, published, outcome, fault)
+
+    def _series_problems(self, work, published, outcome, fault):
+        """Yield allowances that were given back, or a release that nobody was charged for."""
+        old_used, old_drawn, _ = read_series(self._template)
+        try:
+            used, drawn, noted = read_series(work)
+        except BayesgramError as error:
+            yield f"the series is refused: {error}"
+            return
+        if len(used) != len(old_used) or any(
+            now < old for now, old in zip(used, old_used, strict=False)
+        ):
+            yield "allowances were given back"
+        charged = used != old_used
+        if published and not charged:
+            yield "a release is out that nobody's allowance was charged for"
+        if drawn not in {old_drawn, old_drawn + 1} or (published and drawn == old_drawn):
+            yield f"{drawn} releases were drawn"
+        if max(noted, default=0) > drawn or (max(noted, default=0) == old_drawn + 1) > published:
+            yield "the ledger says that a release is out which is not"
+        if outcome.code == 0 and max(noted, default=0) != old_drawn + 1:
+            yield "it succeeded, and the ledger does not say that the release is out"
+        if charged and not fault.is_kill and not outcome.crashed and outcome.code != 0:
+            said = SPENT_FOR_SERIES if published else "stays charged"
+            if said not in outcome.message and "did not confirm it" not in outcome.message:
+                yield "users are charged, and the message does not say so"
 
     def _output_problems(self, scenario, work, published, outcome, fault):
         output = work / scenario.output
@@ -218,14 +249,15 @@ class Laboratory:
                 and f"model {scenario.output} is there, without" in outcome.message
             ):
                 return
-            if confirmed and SPENT_FOR_RELEASE not in outcome.message and not read_back:
+            said = SPENT_FOR_SERIES if scenario.is_in_series else SPENT_FOR_RELEASE
+            if confirmed and said not in outcome.message and not read_back:
                 yield "it failed, and does not say that the output is there"
 
     def _is_complete(self, scenario, output):
         if scenario.is_repeatable:
             return read_contents(output) == self._complete_outputs[scenario.name]
         try:
-            if scenario.charges:
+            if scenario.charges or scenario.is_in_series:
                 return set(read_contents(output)) == set(
                     self._complete_outputs[scenario.name]
                 ) and bool(Release.load(output).card.ledger)
@@ -242,7 +274,8 @@ class Laboratory:
             yield f"the ledger is refused: {error}"
             return
         new = now.reservations[len(old.reservations) :]
-        if now.reservations[: len(old.reservations)] != old.reservations:
+        kept = [replace(entry, notes=()) for entry in now.reservations[: len(old.reservations)]]
+        if kept != [replace(entry, notes=()) for entry in old.reservations]:
             yield "old entries of the ledger changed"
         if len(new) > 1:
             yield f"charged {len(new)} times"
@@ -279,8 +312,19 @@ class Laboratory:
             yield "a later run leaves something in the temporary folder"
         if scenario.output and not self._is_complete(scenario, work / scenario.output):
             yield "the output of a later run is not whole"
+        if scenario.is_in_series and read_series(work)[1] not in {2, 3}:
+            yield "a later run is no release of the series"
         if scenario.charges and len(read_ledger(work / LEDGER).reservations) != charged + 1:
             yield "a later run is not charged once"
+
+
+def read_series(folder):
+    """Return what users have used, how many releases were drawn, and those noted as published."""
+    series = Series.open(folder / SERIES)
+    state = series.read_state()
+    users = Allowances.read(series.users_path(state), state.token, series.read_key())
+    used = users.used.tolist()
+    return used, state.drawn, series.reservation.published_releases
 
 
 def _message_problems(fault, outcome):

@@ -13,6 +13,7 @@ LITTLE_MEMORY = {  # so that little text is enough to spill things to disk
 }
 TWO_STEPS = {"bayesgram.system.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"
+SERIES = "weekly.series"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,12 @@ class Scenario:
     @property
     def charges(self):
         """Whether the command spends budget of a ledger."""
-        return LEDGER in self.inputs and "release" in self.arguments
+        return LEDGER in self.inputs and "release" in self.arguments and not self.is_in_series
+
+    @property
+    def is_in_series(self):
+        """Whether the command makes a release of a series."""
+        return SERIES in self.inputs
 
     def fill(self, template, folder):
         """Copy the inputs, and what is to be replaced, from the template into a folder."""
@@ -59,6 +65,16 @@ RELEASE = (
     "0.5",
     "--ledger",
     LEDGER,
+    "-o",
+    "made",
+)
+RELEASE_OF_SERIES = (
+    "release",
+    "counts",
+    "--vocab",
+    "vocab.parquet",
+    "--series",
+    SERIES,
     "-o",
     "made",
 )
@@ -102,6 +118,13 @@ SCENARIOS = (
         RELEASE_INPUTS,
         "made",
         replaced="old-release",
+        is_repeatable=False,
+    ),
+    Scenario(
+        "release --series",
+        RELEASE_OF_SERIES,
+        (*RELEASE_INPUTS, SERIES),
+        "made",
         is_repeatable=False,
     ),
     Scenario(
@@ -199,6 +222,22 @@ def make_inputs(folder, run):
             "-o",
             "out",
         ),
+        (
+            "series",
+            "create",
+            SERIES,
+            "--ledger",
+            LEDGER,
+            "--epsilon",
+            "0.5",
+            "--delta",
+            "1e-7",
+            "--releases",
+            "9",
+            "--full-releases",
+            "3",
+        ),
+        ("release", "counts", "--vocab", "vocab.parquet", "--series", SERIES, "-o", "week-0"),
         ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "0.2", "-o", "old-release"),
         ("export", "old-release", "--format", "model", "-o", "old-model"),
         ("export", "out", "--format", "arpa", "-o", "warm.arpa.gz"),

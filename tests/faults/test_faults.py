@@ -48,10 +48,10 @@ def _check_that_spent_budget_is_reported(lab):
     assert [outcome.problems for outcome in outcomes] == [()] * 3
     assert "ledger" not in outcomes[0].message  # the output is tried before any budget is spent
     assert (
-        "is lost, and entry 3 of app.ledger (ε = 0.5, δ = 1e-07) stays spent: see `bayesgram ledger"
+        "is lost, and entry 7 of app.ledger (ε = 0.5, δ = 1e-07) stays spent: see `bayesgram ledger"
         in outcomes[1].message
     )
     assert (
-        "release is in made, and entry 3 of app.ledger (ε = 0.5, δ = 1e-07) is spent for it"
+        "release is in made, and entry 7 of app.ledger (ε = 0.5, δ = 1e-07) is spent for it"
         in outcomes[2].message
     )

@@ -125,9 +125,10 @@ def test_privacy_noise_has_one_source():
         assert not calls & drawing, path
         secret = path.relative_to(SRC).as_posix() in {
             "mechanisms/base.py",
+            "mechanisms/series.py",
             "privacy/ledger.py",
             "text/row_hashes.py",
             "web/server.py",
         }
-        # a run's key, a ledger's name, the salt of hashed rows, a page's token
+        # a run's key, a series' key and tokens, a ledger's name, the salt of hashed rows, a page's token
         assert ("secrets" in imported) == secret, path

@@ -232,7 +232,7 @@ def test_where_rounding_goes_over_the_bound_the_largest_units_give_way(values):
         [value * UNITS // norm + 1 for value in sorted(values)], np.int64
     )  # a little too much
     before = units.copy()
-    enforce_norm_bound(units)
+    enforce_norm_bound(units, UNITS)
     assert sum(int(unit) ** 2 for unit in units) <= B_SQUARED
     assert (units <= before).all()
     untouched = before < units.max()

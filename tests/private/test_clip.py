@@ -157,6 +157,7 @@ def test_where_rounding_goes_over_the_bound_the_largest_give_way(numbers, over, 
         weights,
         over * UNITS / math.sqrt((z * z).sum()),
         total,
+        UNITS,
     )
     left = sum(int(unit) ** 2 for unit in total)
     assert left <= UNITS**2

@@ -178,9 +178,19 @@ def test_where_rounding_goes_over_the_bound_lost_words_give_way(numbers, weight)
     plain, words = np.ones(size), np.arange(size, dtype=np.int32)[:, None]
     weights = np.full(size, weight * 1e-159)
     person = (np.array([0, size]), np.arange(size, dtype=np.int32), counts)
+    limits, squares = np.full(1, UNITS), np.zeros(1, np.int64)
     moved = _clipped_mass_sum(
-        *person, plain, np.zeros((size, 0), np.int32), 1e-6, weights, words, 1e-300
+        *person,
+        plain,
+        np.zeros((size, 0), np.int32),
+        1e-6,
+        weights,
+        words,
+        1e-300,
+        limits,
+        squares,
     )
+    assert squares[0] == sum(int(k) ** 2 for k in moved)
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
     assert sum(int(k) ** 2 for k in moved) > 0.9999 * UNITS**2
 

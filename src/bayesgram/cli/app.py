@@ -49,6 +49,7 @@ COMMAND_GROUPS = {
     "Planning and budget": {
         "plan": "plan.plan",
         "ledger": "ledger.ledger_app",
+        "series": "series.series_app",
     },
     "Research": {
         "infer": "release.infer",

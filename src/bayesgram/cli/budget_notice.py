@@ -40,6 +40,17 @@ class BudgetNotice:
         return cls.current
 
     @classmethod
+    def open_series(cls, series: Path, output: Path) -> "BudgetNotice":
+        """Expect that users of a series are charged from here on.
+
+        Args:
+            series: The folder of the series.
+            output: Where the result goes.
+        """
+        cls.current = SeriesNotice(series, None, output, _status(output))
+        return cls.current
+
+    @classmethod
     def close(cls) -> None:
         """Forget the notice: the release is out, and the ledger says so."""
         cls.current = None
@@ -84,6 +95,36 @@ class BudgetNotice:
     @property
     def _next_step(self) -> str:
         return f"see `bayesgram ledger show {self.ledger}`."
+
+
+class SeriesNotice(BudgetNotice):
+    """The same for a release of a series: `ledger` is its folder, `entry` the release's number."""
+
+    @property
+    def sentence(self) -> str:
+        """What became of the release; empty if nobody is charged yet."""
+        if self.entry is None:
+            return ""
+        if self.is_published:
+            return (
+                f"the release is in {self.output}, as release {self.entry} of {self.ledger}; only"
+                f" the note that it was published may be missing: `bayesgram series publish"
+                f" {self.ledger} {self.entry}` writes it."
+            )
+        return (
+            f"the release is lost, and what its users were charged stays charged: {self._next_step}"
+        )
+
+    @property
+    def sentence_if_stopped(self) -> str:
+        """The same for a process that is stopped by a signal."""
+        return self.sentence or (
+            f"no output was written. What users were charged stays charged: {self._next_step}"
+        )
+
+    @property
+    def _next_step(self) -> str:
+        return f"see `bayesgram series show {self.ledger}`."
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -48,6 +48,20 @@ def refuse_segments_on_spark(engine: EngineName, master: str | None, by: str) ->
         )
 
 
+def refuse_series_on_spark(engine: EngineName, master: str | None) -> None:
+    """Refuse a release of a series on Spark: what users have used is kept on this machine.
+
+    Args:
+        engine: The value of --engine.
+        master: Spark's master URL.
+    """
+    if is_spark(engine, master):
+        raise UsageError(
+            "a series keeps account of every user on this machine, so its releases are made by"
+            " --engine local; leave spark out, or release without --series."
+        )
+
+
 @contextmanager
 def open_counts(
     counts: Path, vocab: Path, engine: EngineName, master: str | None, *, in_memory: bool

@@ -55,6 +55,14 @@ def release(
             show_default=False,
         ),
     ] = None,
+    series: Annotated[
+        Path | None,
+        typer.Option(
+            help="The series that this is a release of, which is paid for already; leave --epsilon,"
+            " --delta and --ledger out (bayesgram docs publish-every-week).",
+            show_default=False,
+        ),
+    ] = None,
     unit: options.Unit = None,
     dry_run: options.DryRun = False,
     engine: options.Engine = EngineName.LOCAL,
@@ -80,6 +88,7 @@ def release(
     from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms import base, publish
     from bayesgram.mechanisms.publish import dry_run as check_only
+    from bayesgram.mechanisms.series import Series
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.private.counts_io import read_segments
@@ -92,12 +101,27 @@ def release(
     inputs = [counts, vocab, *([previous] if previous else [])]
     check_writable(output, force=force, contents=contents, inputs=inputs)
     base.Randomness.from_seed(seed)
-    budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
+    open_series = None if series is None else Series.open(series)
+    if open_series is None:
+        budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
+    else:
+        engines.refuse_series_on_spark(engine, master)
+        budget = None
     first_mechanism = mechanism_options.make_mechanism(
         mechanism, settings, expected_users=expected_users, tune=tune, grid=grid
     )
     chosen = first_mechanism.follow(previous)
-    chosen.check_budget(budget)
+    if open_series is None:
+        chosen.check_budget(budget)
+    else:
+        given = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "seed": seed,
+            "ledger": ledger,
+            "dry_run": dry_run or None,
+        }
+        publish.check_series_options(open_series, chosen, given, unit)
     checked_unit = DEFAULT_UNIT if unit is None else check_unit(unit)
     with _open_counts(counts, vocab, chosen, engine, master) as (
         user_counts,
@@ -120,7 +144,11 @@ def release(
             )
             print_dry_run(checked, vocabulary, expected_users, json=json)
             return
-        notice = None if ledger is None else BudgetNotice.open(ledger, budget, output)
+        notice = None
+        if series is not None:
+            notice = BudgetNotice.open_series(series, output)
+        elif ledger is not None:
+            notice = BudgetNotice.open(ledger, budget, output)
         with console.progress(f"Releasing by {mechanism}") as show_progress:
             result = publish.release(
                 user_counts,
@@ -135,6 +163,7 @@ def release(
                 expected_users=expected_users,
                 command=options.typed_command(context),
                 on_reserved=None if notice is None else notice.set_entry,
+                series=open_series,
                 on_progress=show_progress,
             )
     BudgetNotice.close()
@@ -219,7 +248,17 @@ def infer(
 
 # What a card says in one line that a stranger needs; --verbose shows all of them.
 SHOWN_LINES = (
-    *("Warning", "A person", "Vocabulary", "Made from", "Sources", "Inferred", "Chain", "Segment"),
+    *(
+        "Warning",
+        "A person",
+        "Vocabulary",
+        "Made from",
+        "Sources",
+        "Inferred",
+        "Chain",
+        "Series",
+        "Segment",
+    ),
     *("Ledger", "Noise", "Quality", "Advice"),
 )
 

@@ -61,6 +61,10 @@ TOTAL_PART = 0.1
 # vocabulary covers 10% of what people write, both take the same part of the norm.
 UNLISTED_RATIO = 9.0
 
+# Shape of the text that allowances leave out, over the shape of the total: somebody who counts for
+# a quarter has the same part of the norm there as in the total. Chosen by hand.
+WITHHELD_RATIO = 3.0
+
 # The norm of somebody who writes a lot, where it was not measured. Chosen by hand.
 HEAVY_NORM = 32.0
 

@@ -1,5 +1,6 @@
 """Noisy counts of one order, and the public n-grams that they are about: the input of inference."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -86,6 +87,65 @@ class NoisyCounts:
     left: Floats | None = None
     unlisted: float | None = None
     unlisted_noise: float = 0.0
+
+
+# Relative bias of the share of an n-gram, over the share of the text that allowances leave out. As
+# for text that clipping removes from users whom noise hides (`design.HIDDEN_BIAS`).
+WITHHELD_BIAS = 0.7
+
+# The largest share that is believed to be left out, where noise is as large as the counts.
+MAX_WITHHELD_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class WithheldShare:
+    """The share of the text, counted up to the clip norm, that allowances leave out.
+
+    Attributes:
+        share: As measured; noise may make it negative.
+        std: Its standard deviation.
+    """
+
+    share: float
+    std: float
+
+    @classmethod
+    def from_noisy(cls, withheld: float, noise: float, kept: NoisyCounts) -> "WithheldShare":
+        """Return the share, from a noisy number of n-grams that were left out.
+
+        Args:
+            withheld: The noisy number.
+            noise: Its standard deviation.
+            kept: Noisy counts of what was not left out.
+        """
+        total = max(kept.total, kept.total_noise) + max(withheld, 0.0)
+        share = min(withheld / total, MAX_WITHHELD_SHARE)
+        rel_noise = math.hypot((1 - share) * noise, share * kept.total_noise) / total
+        return cls(share, min(rel_noise, MAX_WITHHELD_SHARE))
+
+    @property
+    def typical_share(self) -> float:
+        """The root of the mean square of the share that is possible, between 0 and 0.9."""
+        return min(math.hypot(max(self.share, 0.0), self.std), MAX_WITHHELD_SHARE)
+
+    def annotate(self, noisy: NoisyCounts) -> NoisyCounts:
+        """Return noisy counts whose clipping also has what allowances leave out.
+
+        They leave out the text of people who write much, and often. Nobody knows how these write,
+        so it moves the share of an n-gram as text does that clipping removes from hidden users.
+        """
+        clipping = noisy.clipping
+        share = max(self.share, 0.0)
+        combined = Clipping(
+            lost=1 - (1 - clipping.lost) * (1 - share),
+            unevenness=(1 + clipping.unevenness) * (1 + share) - 1,
+            bias_rel_std=math.hypot(clipping.bias_rel_std, WITHHELD_BIAS * self.typical_share),
+        )
+        return replace(noisy, clipping=combined)
+
+    def to_json(self) -> dict[str, float]:
+        """Return what the card says."""
+        return {"share": round(self.share, 5), "std": round(self.std, 5)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -253,9 +253,13 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
         )
 
     def settings(self) -> dict[str, Any]:
-        """Return the public settings, as the card shows them, without `previous`."""
+        """Return the public settings, as the card shows them, without what the card has elsewhere.
+
+        It says itself which release is followed, and which series pays for the noise.
+        """
         names = [setting.name for setting in fields(self)]  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in names if name != "previous"}
+        elsewhere = {"previous", "series_noise"}
+        return {name: getattr(self, name) for name in names if name not in elsewhere}
 
     def follow(
         self, previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"

@@ -115,7 +115,11 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
     ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
         """Return noisy counts by order, of all people and each segment, and card details."""
         designs = [
-            SegmentedDesign(PublicNgrams.of(part), len(self.segments))
+            SegmentedDesign(
+                PublicNgrams.of(part),
+                len(self.segments),
+                has_allowances=self.posterior.series_noise is not None,
+            )
             for _, part in vocabulary.by_order
         ]
         noise = self.calibrate(vocabulary, require_budget(budget, self.name))
@@ -251,6 +255,10 @@ class SegmentedDesign(OrderDesign):
         return Coordinates(
             np.concatenate([shape, totals]), self._word_rows([words, by_segment], columns)
         )
+
+    def total_place(self, coordinates: Coordinates) -> int:
+        """Return the coordinate of the total of all people, before those of the segments."""
+        return coordinates.shape.size - self.segment_count - 1
 
     def _with_segment_ngrams(
         self, shape: Floats, unlisted: int, unlisted_shape: float = 1.0

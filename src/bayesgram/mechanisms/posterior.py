@@ -22,6 +22,7 @@ from bayesgram.errors import Argument, UsageError
 from bayesgram.inference.chaining import combine_with_previous, make_measurements
 from bayesgram.inference.design import (
     UNLISTED_RATIO,
+    WITHHELD_RATIO,
     ClippingPlan,
     NormHistogram,
     TypicalUser,
@@ -33,7 +34,12 @@ from bayesgram.inference.design import (
 )
 from bayesgram.inference.mixing import dominant_source, fit_rough_weights
 from bayesgram.inference.model import Inferred, describe_models, describe_sources
-from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
+from bayesgram.inference.noisy_counts import (
+    ClippedMass,
+    NoisyCounts,
+    PublicNgrams,
+    WithheldShare,
+)
 from bayesgram.inference.orders import infer_orders
 from bayesgram.inference.quality import describe_quality, make_totals_comparable
 from bayesgram.io.segments import Segments
@@ -78,6 +84,8 @@ class Posterior(CountsMechanism):
         clip_norm: Λ, the L2 norm that a user's counts are clipped to; if it is None, a noisy
             histogram inside the budget chooses it.
         previous: A release that this one follows, as its prior. It is public.
+        series_noise: The noise of a release of a series, which was paid for before
+            (`mechanisms.series`); None if the budget decides.
 
     Example:
         >>> Posterior(clip_norm=4).settings()
@@ -94,6 +102,7 @@ class Posterior(CountsMechanism):
 
     clip_norm: float | None = None
     previous: PreviousRelease | PreviousSegmentedRelease | None = None
+    series_noise: GaussianNoise | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -138,6 +147,8 @@ class Posterior(CountsMechanism):
 
     def calibrate(self, vocabulary: Vocabulary, budget: Budget, segments: int = 0) -> GaussianNoise:
         """Return the noise of all queries together, for every coordinate that could be asked."""
+        if self.series_noise is not None:
+            return self.series_noise
         parts = [PublicNgrams.of(part) for _, part in vocabulary.by_order]
         coordinates = coordinate_count(parts, segments)
         return calibrate_gaussian(budget, coordinates=coordinates, units=UNITS)
@@ -155,7 +166,10 @@ class Posterior(CountsMechanism):
     ) -> tuple[list[NoisyCounts], dict[str, Any]]:
         """Ask private counts, and return noisy counts of every order and details for the card."""
         noise = self.calibrate(vocabulary, require_budget(budget, self.name))
-        designs = [OrderDesign(PublicNgrams.of(part)) for _, part in vocabulary.by_order]
+        designs = [
+            OrderDesign(PublicNgrams.of(part), has_allowances=self.series_noise is not None)
+            for _, part in vocabulary.by_order
+        ]
         (noisy,), details = self.run_queries(counts, designs, noise, randomness)
         return noisy, details
 
@@ -187,12 +201,18 @@ class Posterior(CountsMechanism):
         for index, design in enumerate(designs):
             order_counts = select_order(counts, [each.size for each in designs], index)
             state = QueryState(design, noise, plan, share_left=1 / len(designs))
+            orders_left = (len(designs) - 1 - index) / len(designs)
             for next_query in (norm_histogram_query, clipped_mass_query, counts_query):
                 query = next_query(state)
                 if query is None:  # not worth its share, by what is known so far
                     continue
                 multiplier = noise.multiplier_for_share(query.share)
-                exact = query.exact_sum(order_counts)  # one user moves it by at most B in L2
+                exact = order_counts.metered_sum(  # one user moves it by at most B in L2
+                    query.exact_sum,
+                    share=query.share,
+                    share_left=state.share_left + orders_left,
+                    takes_first=next_query is norm_histogram_query,
+                )
                 noisy = randomness.noise.discrete_gaussian(exact, scale=multiplier * UNITS)
                 state = query.decode(noisy, multiplier)  # reads nothing private
             states.append(state)
@@ -385,7 +405,7 @@ def counts_query(state: QueryState) -> Query:
     """Ask for the counts of n-grams, words and totals, with all that is left for the order."""
     design = state.design
     plan = _require_plan(state)
-    coordinates = design.coordinates(plan)
+    coordinates = design.counts_coordinates(plan)
 
     def decode(noisy: Integers, multiplier: float) -> QueryState:
         details = {
@@ -393,9 +413,19 @@ def counts_query(state: QueryState) -> Query:
             "noise_multiplier": multiplier,
             **state.details,
         }
-        groups = design.decode_counts(noisy, coordinates, multiplier, plan.clip_norm)
+        measured = coordinates.without_withheld
+        groups = design.decode_counts(
+            noisy[: measured.shape.size], measured, multiplier, plan.clip_norm
+        )
         groups[0] = replace(groups[0], lost=state.clipped_mass)
         described = [plan.annotate(group, design.ngram_shape) for group in groups]
+        if coordinates.withheld >= 0:
+            unit = plan.clip_norm * float(coordinates.shape[-1])
+            withheld = WithheldShare.from_noisy(
+                float(noisy[-1]) * unit / UNITS, multiplier * unit, groups[0]
+            )
+            described = [withheld.annotate(group) for group in described]
+            details["withheld"] = withheld.to_json()
         return replace(state, groups=described, details=details, share_left=0.0)
 
     return Query(
@@ -424,9 +454,12 @@ class OrderDesign:
 
     Attributes:
         public: Public n-grams of the order.
+        has_allowances: Whether users have allowances, so that the text that these leave out is
+            measured, by a coordinate after all others.
     """
 
     public: PublicNgrams
+    has_allowances: bool = field(default=False, kw_only=True)
 
     def with_source_weights(self, weights: Floats) -> "OrderDesign":
         """Return the same design with other weights of the public sources."""
@@ -490,6 +523,24 @@ class OrderDesign:
         words[: self.size, :-1] = self._word_columns + np.int32(self.size + 1)
         words[: self.size, -1] = shape.size - 1
         return Coordinates(shape, words)
+
+    def total_place(self, coordinates: Coordinates) -> int:
+        """Return the coordinate of the total of all people."""
+        return coordinates.shape.size - 1
+
+    def counts_coordinates(self, plan: ClippingPlan) -> Coordinates:
+        """Return the coordinates of the counts, and of the text that allowances leave out."""
+        coordinates = self.coordinates(plan)
+        if not self.has_allowances:
+            return coordinates
+        total = self.total_place(coordinates)
+        withheld_shape = WITHHELD_RATIO * coordinates.shape[total]
+        return Coordinates(
+            np.append(coordinates.shape, withheld_shape),
+            coordinates.words,
+            total=total,
+            withheld=coordinates.shape.size,
+        )
 
     @cached_property
     def clipped_word_index(self) -> Integers:

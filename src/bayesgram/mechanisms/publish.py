@@ -7,10 +7,10 @@ The budget is reserved, durably, before any noise is drawn, and stays spent what
 afterwards.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, cast, overload
 
 from bayesgram.arguments import check_arguments
 from bayesgram.errors import Argument, UsageError, check_int
@@ -30,11 +30,12 @@ from bayesgram.mechanisms.base import (
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.series import Series
 from bayesgram.privacy.accounting import Spend, remaining_gaussian_epsilon, remaining_pure_epsilon
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import LedgerContents
-from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_same_unit
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import MAX_USERS
@@ -63,6 +64,7 @@ class ReleaseOptions(TypedDict, total=False):
     command: str | None
     on_reserved: Callable[[int], None] | None
     previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
+    series: Series | None
     on_progress: Callable[[float], None]
 
 
@@ -126,6 +128,7 @@ def release(
     command: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
     previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None" = None,
+    series: Series | None = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Release | SegmentedRelease:
     """Release a distribution over the vocabulary, with its card.
@@ -152,8 +155,11 @@ def release(
         unit: What one user id stands for, where it is not all of a user's text.
         expected_users: A public bound on the number of users, by which the card judges δ.
         command: How the release was asked for; noted on the card.
-        on_reserved: Called with the number of the ledger's entry as soon as it is there.
+        on_reserved: Called with the number of the ledger's entry as soon as it is there; with the
+            number of the release in its series.
         previous: A release that this one follows: its prior. It is public, and costs nothing more.
+        series: The series that this is a release of, which is paid for already: give no budget, no
+            ledger and no seed. `output` is needed.
         on_progress: Called with the share of the segments that is done.
 
     Returns:
@@ -173,13 +179,27 @@ def release(
         'ε = 1, δ = 1e-07 (NONE)'
     """
     mechanism = make_mechanism(mechanism).follow(previous)
-    budget = resolve_budget(budget, epsilon, delta, default_delta=mechanism.default_delta)
+    if series is not None:
+        given = {
+            "budget": budget,
+            "epsilon": epsilon,
+            "delta": delta,
+            "seed": seed,
+            "ledger": ledger,
+        }
+        budget = check_series_options(series, mechanism, given, unit)
+    else:
+        budget = resolve_budget(budget, epsilon, delta, default_delta=mechanism.default_delta)
     if expected_users is not None:
         check_int(
             "expected_users", expected_users, 1, MAX_USERS, "a public bound on the number of users"
         )
     statements = Statements(unit, expected_users, command)
     options = PublishOptions(seed, ledger, output, force, on_reserved)
+    if series is not None:
+        return _release_in_series(
+            series, counts, vocabulary, mechanism, statements, options, on_progress
+        )
     if isinstance(counts, SegmentedCounts):
         by_segment = mechanism.by_segment(counts.segments, on_progress)
         return _check_and_publish(by_segment, counts, vocabulary, budget, statements, options)
@@ -234,6 +254,103 @@ def _check_and_publish(
         mechanism.check_budget(budget)
         mechanism.check_inputs(data, vocabulary)
     return publish(mechanism, data, vocabulary, budget, statements, options, reservation)
+
+
+# --- Releases of a series, which is paid for already ---
+
+
+def check_series_options(
+    series: Series,
+    mechanism: CountsMechanism,
+    given: Mapping[str, object],
+    unit: str | None,
+) -> Budget:
+    """Return the budget of a series; refuse what a release of it can't have.
+
+    Args:
+        series: The series.
+        mechanism: How the release is made.
+        given: Options of other releases, by their names; each must be None.
+        unit: What one user id stands for.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError.for_argument(
+                name,
+                value,
+                "the series has its budget, its ledger and its noise already; leave this out, or"
+                " release without ",
+                Argument("series"),
+                ".",
+            )
+    if not isinstance(mechanism, Posterior):
+        raise UsageError.for_argument(
+            "mechanism", mechanism.name, "a series is released by posterior; leave this out."
+        )
+    if unit is not None and not is_same_unit(unit, series.settings.unit):
+        raise UsageError.for_argument(
+            "unit", repr(unit), f"the unit of the series is {series.settings.unit!r}; leave it out."
+        )
+    return Budget(series.settings.epsilon, series.settings.delta)
+
+
+def _release_in_series(
+    series: Series,
+    counts: PrivateCounts | SegmentedCounts,
+    vocabulary: Vocabulary,
+    posterior: CountsMechanism,
+    statements: Statements,
+    options: PublishOptions,
+    on_progress: Callable[[float], None],
+) -> Release | SegmentedRelease:
+    """Check everything, charge the users' allowances, draw noise, save, and note it."""
+    require_output(options.output, "release")
+    segments = counts.segments if isinstance(counts, SegmentedCounts) else None
+    segment_count = 0 if segments is None else len(segments)
+    flat = counts.flat if isinstance(counts, SegmentedCounts) else counts
+    budget = Budget(series.settings.epsilon, series.settings.delta)
+    unit = None if series.settings.unit == DEFAULT_UNIT else series.settings.unit
+    statements = replace(statements, unit=unit)
+    with series.locked():
+        noise = series.check_release(vocabulary, segment_count)
+        in_series = replace(cast("Posterior", posterior), series_noise=noise)
+        mechanism: Mechanism[Any, Any] = (
+            in_series if segments is None else in_series.by_segment(segments, on_progress)
+        )
+        check_chain_unit(mechanism, unit)
+        mechanism.check_inputs(counts, vocabulary)
+        ingredients = list_ingredients(mechanism, vocabulary)
+        if release_label(mechanism, vocabulary) is not Guarantee.PROVED:
+            raise UsageError(
+                f"{unproved_sentence(ingredients)}, so no series pays for it. Leave that out, or"
+                " leave ",
+                Argument("series"),
+                " out.",
+            )
+        check_published(series.ledger, ingredients)
+        path = cast("str | Path", options.output)
+        check_output(mechanism, vocabulary, path, force=options.force)
+        begun = series.begin(flat, vocabulary, path, segment_count)
+        if options.on_reserved is not None:
+            options.on_reserved(begun.number)
+        saved_before = len(written_paths)
+        try:
+            result: Release | SegmentedRelease = mechanism.draw(
+                begun.limit(counts),
+                vocabulary,
+                budget,
+                Randomness.from_seed(None),
+                statements=statements,
+                reserve=lambda: series.card_details(begun.number),
+            )
+            begun.finish()
+            result.save(path, force=options.force)
+            begun.publish()
+        except BaseException as error:
+            saved = len(written_paths) > saved_before
+            error.add_note(begun.failure_note(path, saved=saved))
+            raise
+    return result
 
 
 # --- Reserve, draw, save, complete ---
@@ -345,8 +462,8 @@ def require_output(output: str | Path | None, kind: str) -> None:
     """Refuse to charge a ledger for something that is not saved by the same call."""
     if output is None:
         raise UsageError(
-            f"ledger: a {kind} that is charged to a ledger is saved by the same call, so "
-            "that its entry can be marked as published; give ",
+            f"a {kind} that a ledger or a series pays for is saved by the same call, so that it can"
+            " be marked as published; give ",
             Argument("output"),
             ", the folder to save it in.",
         )
@@ -489,13 +606,14 @@ def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
         UsageError: If an entry of this ledger is not marked as published.
     """
     charged = [ingredient for ingredient in ingredients if ingredient.ledger == ledger.identity]
-    published_entries = (
-        {entry.number for entry in ledger.read().reservations if entry.published}
-        if charged
-        else set()
-    )
+    entries = {entry.number: entry for entry in ledger.read().reservations} if charged else {}
     for ingredient in charged:
-        if ingredient.entry not in published_entries:
+        entry = entries.get(ingredient.entry or 0)
+        if entry is not None and entry.series is not None:
+            is_published = ingredient.series_release in entry.published_releases
+        else:
+            is_published = entry is not None and entry.published
+        if not is_published:
             raise UsageError(
                 f"{ingredient.name}: its entry {ingredient.entry} of {ledger.path} is not marked as"
                 " published, and only what was published can be followed. If it was, say so with"

@@ -69,6 +69,9 @@ LOG_TAIL = -450.0
 # The number of releases that one ledger holds at most. Not tuned.
 MAX_RELEASES = 1_000_000
 
+# The number of runs, failed ones included, that one series of releases makes at most. Not tuned.
+MAX_SERIES_RUNS = 10_000
+
 # Nodes and weights of Gauss-Legendre quadrature, for δ_Gauss at a small μ (`_delta_from_zero`).
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
@@ -254,11 +257,12 @@ def delta_bound(epsilon: float, mu_squared: float, slack: float) -> float:
     Args:
         epsilon: ε of everything together.
         mu_squared: Σ μ².
-        slack: h. For n, the largest number of releases that a ledger holds is taken.
+        slack: h. For n, the largest number of releases that a ledger holds is taken, as if each
+            were a series.
     """
     mu = math.nextafter(math.sqrt(mu_squared), math.inf)
     on_curve = float(gaussian_delta(np.array([epsilon - slack]), mu)[0]) * math.exp(slack)
-    tail = math.exp(epsilon + math.log(MAX_RELEASES) + LOG_TAIL)
+    tail = math.exp(epsilon + math.log(MAX_RELEASES * MAX_SERIES_RUNS) + LOG_TAIL)
     return (on_curve + tail) * (1 + ROUNDING) + 1e-300
 
 

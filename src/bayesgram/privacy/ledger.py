@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from bayesgram.arguments import check_arguments
 from bayesgram.errors import Argument, BayesgramError, UsageError
@@ -36,6 +36,7 @@ from bayesgram.privacy.ledger_io import (
     ENTRY_COLUMNS,
     FORMAT,
     LedgerContents,
+    Reservation,
     canonical_json,
     create_database,
     hash_entry,
@@ -55,6 +56,15 @@ OTHER_TOOL = "another tool"  # what an entry of `charge` says in place of a mech
 MAX_DESCRIPTION_LENGTH = 10_000  # characters of the JSON text of a description
 
 
+class SeriesCharge(TypedDict):
+    """What the card of a release says of the series that it belongs to."""
+
+    identity: str
+    release: int
+    releases: int
+    full_releases: int
+
+
 class LedgerCharge(TypedDict):
     """What the card of a release says of its entry in a ledger, and of the shared budget."""
 
@@ -63,6 +73,7 @@ class LedgerCharge(TypedDict):
     entry: int
     epsilon: float
     delta: float
+    series: NotRequired[SeriesCharge]
 
 
 @dataclass(frozen=True, repr=False)
@@ -323,6 +334,57 @@ class Ledger:
                     f"this reservation of {self.path} is marked as published already.",
                 )
             _append_entry(connection, contents, "published", number, Spend(), "{}")
+
+    def find_series(self, identity: str) -> Reservation:
+        """Return the reservation of a series.
+
+        Raises:
+            UsageError: If no series of this identity was ever reserved here.
+        """
+        for reservation in self.read().reservations:
+            if reservation.series is not None and reservation.series["identity"] == identity:
+                return reservation
+        raise UsageError(
+            f"{self.path}: nothing was reserved here for this series; was the ledger replaced by an"
+            " older copy, or did `bayesgram series create` fail? Then make a new series."
+        )
+
+    def note_token(self, number: int, *, before: str, token: str) -> None:
+        """Note that the private state of a series has a new token, durably.
+
+        Args:
+            number: The number of the reservation of the series.
+            before: The token that the ledger must have.
+            token: The new one.
+
+        Raises:
+            BayesgramError: If the ledger has another token: somebody else went on with a copy of
+                the series. Nothing was noted.
+        """
+        with write_transaction(self.path) as connection:
+            contents = self._read_within(connection)
+            found = contents.reservation(number).series_token
+            if found == before:
+                text = _serialize_description({"token": token})
+                _append_entry(connection, contents, "published", number, Spend(), text)
+        if found != before:
+            raise BayesgramError(
+                f"{self.path}: another process, or a copy of this series, has gone on with it"
+                " meanwhile; nothing was released."
+            )
+
+    def note_published(self, number: int, release: int) -> None:
+        """Note that a release of a series was published. It costs nothing.
+
+        Args:
+            number: The number of the reservation of the series.
+            release: The number of the release in the series.
+        """
+        with write_transaction(self.path) as connection:
+            contents = self._read_within(connection)
+            if release not in contents.reservation(number).published_releases:
+                text = _serialize_description({"published": release})
+                _append_entry(connection, contents, "published", number, Spend(), text)
 
     def _read_within(self, connection: sqlite3.Connection) -> LedgerContents:
         return self._check_identity(read_verified(connection, self.path))

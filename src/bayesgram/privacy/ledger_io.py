@@ -65,6 +65,26 @@ class Reservation:
     description: dict[str, Any]
     published: bool
     hash: str
+    notes: tuple[dict[str, Any], ...] = ()  # of a series: what `Ledger.note` has added, in order
+
+    @property
+    def series(self) -> dict[str, Any] | None:
+        """The public settings of the series that it pays for; None if it is one release."""
+        series = self.description.get("series")
+        return series if isinstance(series, dict) else None
+
+    @property
+    def series_token(self) -> str | None:
+        """The token that the private state of the series must have; None if it is no series."""
+        if self.series is None:
+            return None
+        tokens = [note["token"] for note in self.notes if "token" in note]
+        return str(tokens[-1] if tokens else self.series["token"])
+
+    @property
+    def published_releases(self) -> set[int]:
+        """The numbers of the releases of a series that are known to have been published."""
+        return {int(note["published"]) for note in self.notes if "published" in note}
 
     @property
     def unit(self) -> str | None:
@@ -108,6 +128,10 @@ class LedgerContents:
     def allowance(self, *more: Spend) -> Allowance:
         """Return what the reservations and `more` may add up to, for δ > 0."""
         return Allowance.of_budget(self.budget, failures=may_fail([*self.spends, *more]))
+
+    def reservation(self, number: int) -> Reservation:
+        """Return the reservation of this number; it must exist."""
+        return next(each for each in self.reservations if each.number == number)
 
     def spent_epsilon(self) -> float:
         """Return ε of everything together at the ledger's δ, rounded up."""
@@ -200,15 +224,19 @@ def read_verified(connection: sqlite3.Connection, path: Path) -> LedgerContents:
 
 
 def _parse_reservations(entries: list[dict[str, Any]]) -> tuple[Reservation, ...]:
-    published = {entry["reservation"] for entry in entries if entry["kind"] == "published"}
+    notes: dict[int, list[dict[str, Any]]] = {}
+    for entry in entries:
+        if entry["kind"] == "published":
+            notes.setdefault(entry["reservation"], []).append(json.loads(entry["description"]))
     return tuple(
         Reservation(
             number=entry["number"],
             time=entry["time"],
             spend=Spend(*(float(entry[name]) for name in SPEND_COLUMNS)),
             description=dict(json.loads(entry["description"])),
-            published=entry["number"] in published,
+            published=entry["number"] in notes,
             hash=entry["hash"],
+            notes=tuple(notes.get(entry["number"], ())),
         )
         for entry in entries
         if entry["kind"] == "reserved"

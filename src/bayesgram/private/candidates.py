@@ -557,7 +557,7 @@ def single_round_units(sizes: Integers, log_weights: Floats, min_units: int) -> 
         for at in range(first, first + chosen):
             weight = np.exp(log_weights[at] - log_weights[first])
             units[at] = np.int64(weight * (UNITS / np.sqrt(squares)))
-        enforce_norm_bound(units[first : first + chosen])
+        enforce_norm_bound(units[first : first + chosen], UNITS)
         first += size
     return units
 
@@ -1022,7 +1022,7 @@ def round_units(sizes: Integers, weights: Floats) -> Integers:
             scale = UNITS / np.sqrt(squares)
             for at in range(first, first + size):
                 units[at] = np.int64(weights[at] * scale)
-            enforce_norm_bound(units[first : first + size])
+            enforce_norm_bound(units[first : first + size], UNITS)
         first += size
     return units
 

@@ -36,6 +36,10 @@ from bayesgram.text.tokenizer import buffers
 # a shape add up to far less than the largest float.
 LARGEST_SHAPE = 1e30
 
+# The text of a user that an allowance leaves out is measured up to so many times what is kept.
+# Chosen by hand: somebody who counts for less than a tenth is rare where allowances are paced.
+MAX_WITHHELD = 9.0
+
 # --- Clipping in L2: sums for Gaussian noise ---
 
 
@@ -76,18 +80,30 @@ class Coordinates:
             to it.
         words: Columns × n, the coordinates that each column of the counts adds to beside its own,
             such as those of its words; −1 for none, columns × 0 where nothing else is measured.
+        total: The coordinate of a user's total, which `withheld` is measured by.
+        withheld: The coordinate of the text that allowances leave out (`private.allowances`); −1
+            where users have none.
     """
 
     shape: Floats
     words: Ids
+    total: int = -1
+    withheld: int = -1
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
 
     @property
-    def cache_key(self) -> tuple[bytes, bytes]:
-        """The contents of both arrays, which identify the coordinates."""
-        return self.shape.tobytes(), self.words.tobytes()
+    def without_withheld(self) -> "Coordinates":
+        """The coordinates without that of the text that allowances leave out, which is the last."""
+        if self.withheld < 0:
+            return self
+        return Coordinates(self.shape[:-1], self.words)
+
+    @property
+    def cache_key(self) -> tuple[bytes | int, ...]:
+        """The contents, which identify the coordinates."""
+        return self.shape.tobytes(), self.words.tobytes(), self.total, self.withheld
 
 
 def clipped_sum(counts: PrivateCounts, coordinates: Coordinates, *, clip_norm: float) -> Integers:
@@ -96,7 +112,7 @@ def clipped_sum(counts: PrivateCounts, coordinates: Coordinates, *, clip_norm: f
     z is in units of Λ/B, rounded toward zero.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
-    in integers.
+    in integers; and by no more than the limit of that user, where users have limits (`Meter`).
 
     Args:
         counts: Private counts.
@@ -160,7 +176,7 @@ def clipped_mass_sum(
     `clipped_sum` removes 1 − Λ/norm of the counts of a user whose norm is above Λ.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
-    in integers.
+    in integers; and by no more than the limit of that user, where users have limits (`Meter`).
 
     Args:
         counts: Private counts.
@@ -183,15 +199,28 @@ def clipped_mass_sum(
 # These two functions run where the users' rows are, which may be on other machines. They are plain
 # functions, so that they can be pickled.
 def _clipped_sum_of_rows(rows: UserRows, coordinates: Coordinates, clip_norm: float) -> Integers:
-    return _clipped_sum(
-        rows.starts, rows.ngrams, rows.counts, 1 / coordinates.shape, coordinates.words, clip_norm
+    squares = np.zeros(rows.user_count, np.int64)
+    total = _clipped_sum(
+        rows.starts,
+        rows.ngrams,
+        rows.counts,
+        1 / coordinates.shape,
+        coordinates.words,
+        clip_norm,
+        rows.norm_limits(),
+        squares,
+        coordinates.total,
+        coordinates.withheld,
     )
+    rows.record_squares(squares)
+    return total
 
 
 def _clipped_mass_of_rows(
     rows: UserRows, coordinates: Coordinates, spec: ClippedWordsSpec, clip_norm: float
 ) -> Integers:
-    return _clipped_mass_sum(
+    squares = np.zeros(rows.user_count, np.int64)
+    total = _clipped_mass_sum(
         rows.starts,
         rows.ngrams,
         rows.counts,
@@ -201,17 +230,30 @@ def _clipped_mass_of_rows(
         1 / spec.shape,
         spec.words,
         spec.clip_norm,
+        rows.norm_limits(),
+        squares,
     )
+    rows.record_squares(squares)
+    return total
 
 
 @kernel
 def _clipped_sum(
-    starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float
+    starts: Integers,
+    ngrams: Ids,
+    counts: Ids,
+    weights: Floats,
+    words: Ids,
+    clip_norm: float,
+    limits: Integers,
+    squared_norms: Integers,
+    total_place: int,
+    withheld_place: int,
 ) -> Integers:
-    """Return Σ z over users; `weights` are 1/shape."""
+    """Return Σ z over users, and write Σ z² of each; `weights` are 1/shape."""
     total = np.zeros(weights.size, np.int64)
     word_counts = np.zeros(weights.size, np.int64)
-    touched = np.empty(longest_row(starts) * words.shape[1], np.int64)
+    touched = np.empty(longest_row(starts) * words.shape[1] + 1, np.int64)
     for user in range(starts.size - 1):
         first = starts[user]
         last = starts[user + 1]
@@ -219,7 +261,19 @@ def _clipped_sum(
         squares = _sum_squares(ngrams, counts, first, last, weights) + _sum_squares_of_words(
             word_counts, touched, distinct, weights
         )
-        scale = UNITS / max(math.sqrt(squares), clip_norm)
+        limit = limits[user]
+        norm = math.sqrt(squares)
+        scale = _limited_scale(norm, clip_norm, limit)
+        if withheld_place >= 0 and 0 < scale < UNITS / max(norm, clip_norm):
+            # The limit removes more than the clip norm does: so much of the total.
+            removed = UNITS / max(norm, clip_norm) / scale - 1
+            withheld = np.int64(min(removed, MAX_WITHHELD) * word_counts[total_place])
+            if withheld > 0:
+                word_counts[withheld_place] = withheld
+                touched[distinct] = withheld_place
+                distinct += 1
+                squares += (withheld * weights[withheld_place]) ** 2
+                scale = _limited_scale(math.sqrt(squares), clip_norm, limit)
         length = np.int64(0)
         # Unsigned indices save the check for places that are counted from the end.
         for at in range(np.uint64(first), np.uint64(last)):
@@ -232,8 +286,8 @@ def _clipped_sum(
             unit = np.int64(word_counts[place] * weights[place] * scale)
             total[place] += unit
             length += unit * unit
-        if length > UNITS * UNITS:
-            _correct_rounding(
+        if length > limit * limit:
+            length = _correct_rounding(
                 ngrams[first:last],
                 counts[first:last],
                 word_counts,
@@ -241,10 +295,21 @@ def _clipped_sum(
                 weights,
                 scale,
                 total,
+                limit,
             )
+        squared_norms[user] = length
         for at in range(distinct):
             word_counts[touched[at]] = 0
     return total
+
+
+@inlined
+def _limited_scale(norm: float, clip_norm: float, limit: int) -> float:
+    """Return B/max(norm, Λ), or less where the scaled norm would be above the user's limit."""
+    scale = UNITS / max(norm, clip_norm)
+    if limit < UNITS and norm > 0:
+        scale = min(scale, limit / norm)
+    return scale
 
 
 @kernel
@@ -258,8 +323,13 @@ def _clipped_mass_sum(
     clipped_weights: Floats,
     clipped_words: Ids,
     clipped_norm: float,
+    limits: Integers,
+    squared_norms: Integers,
 ) -> Integers:
-    """Return Σ z over users of the words that clipping removes, from users above the clip norm."""
+    """Return Σ z over users of the words that clipping removes, from users above the clip norm.
+
+    It writes Σ z² of each user.
+    """
     total = np.zeros(clipped_weights.size, np.int64)
     word_counts = np.zeros(clipped_weights.size, np.int64)
     norm_word_counts = np.zeros(weights.size, np.int64)
@@ -273,15 +343,19 @@ def _clipped_mass_sum(
         removed = 1 - clip_norm / norm
         distinct = _count_words(ngrams, counts, first, last, clipped_words, word_counts, touched)
         squares = _sum_squares_of_words(word_counts, touched, distinct, clipped_weights)
-        scale = UNITS * removed / max(removed * math.sqrt(squares), clipped_norm)
+        limit = limits[user]
+        norm_of_words = math.sqrt(squares)
+        scale = UNITS * removed / max(removed * norm_of_words, clipped_norm)
+        if limit < UNITS and norm_of_words > 0:
+            scale = min(scale, limit / norm_of_words)
         length = np.int64(0)
         for at in range(distinct):
             place = np.uint64(touched[at])
             unit = np.int64(word_counts[place] * clipped_weights[place] * scale)
             total[place] += unit
             length += unit * unit
-        if length > UNITS * UNITS:
-            _correct_rounding(
+        if length > limit * limit:
+            length = _correct_rounding(
                 ngrams[:0],
                 counts[:0],
                 word_counts,
@@ -289,7 +363,9 @@ def _clipped_mass_sum(
                 clipped_weights,
                 scale,
                 total,
+                limit,
             )
+        squared_norms[user] = length
         for at in range(distinct):
             word_counts[touched[at]] = 0
     return total
@@ -304,32 +380,42 @@ def _correct_rounding(
     weights: Floats,
     scale: float,
     total: Integers,
-) -> None:
-    """Correct one user's contribution to `total`, whose Σ z² rounding pushed over B²."""
+    limit: int,
+) -> np.int64:
+    """Correct one user's contribution to `total`, whose Σ z² rounding pushed over the limit².
+
+    Returns:
+        Σ z² after the correction.
+    """
     places = np.concatenate((ngrams.astype(np.int64), touched))
     values = np.concatenate((counts.astype(np.int64), word_counts[touched]))
     units = (values * weights[places] * scale).astype(np.int64)
     for at in range(places.size):
         total[places[at]] -= units[at]
-    enforce_norm_bound(units)
+    length = enforce_norm_bound(units, limit)
     for at in range(places.size):
         total[places[at]] += units[at]
+    return length
 
 
 @kernel
-def enforce_norm_bound(units: Integers) -> None:
-    """Lower the largest entries one by one until Σ units² ≤ B², in integers.
+def enforce_norm_bound(units: Integers, limit: int) -> np.int64:
+    """Lower the largest entries one by one until Σ units² ≤ limit², in integers.
 
-    Formal guarantee: afterwards the L2 norm of `units` is at most B = UNITS. Floating-point
-    rounding can only have pushed it a little over, so that few entries change.
+    Formal guarantee: afterwards the L2 norm of `units` is at most `limit`, which is B = UNITS or
+    less. Floating-point rounding can only have pushed it a little over, so that few entries change.
+
+    Returns:
+        Σ units².
     """
     length = np.int64(0)
     for unit in units:
         length += unit * unit
-    while length > UNITS * UNITS:
+    while length > limit * limit:
         largest = np.argmax(units)
         length -= 2 * units[largest] - 1
         units[largest] -= 1
+    return length
 
 
 @inlined

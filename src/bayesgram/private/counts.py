@@ -37,6 +37,7 @@ from bayesgram.io import Records, read_records
 from bayesgram.io.segments import Segments
 from bayesgram.kernels import copy_part, inlined, kernel
 from bayesgram.notebook import html
+from bayesgram.privacy.constants import UNITS
 from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.private.unlisted import UnlistedTotals
 from bayesgram.public.vocabulary import Vocabulary
@@ -59,6 +60,25 @@ CountRows = tuple[Ids, Ids, Ids]  # users, n-grams, counts
 # --- What mechanisms take: aggregates over users ---
 
 
+@dataclass(frozen=True, eq=False)
+class Meter:
+    """How much each user may contribute to a sum, and how much they did (`private.allowances`).
+
+    Attributes:
+        limits: The largest L2 norm of the contribution of each user, at most `UNITS`.
+        squares: Written by the kernels: the squared L2 norm that each user contributed.
+        numbers: The places of the users of some rows in both arrays.
+    """
+
+    limits: Integers
+    squares: Integers
+    numbers: Integers
+
+    def select(self, kept: Integers) -> "Meter":
+        """Return the meter of some of the users of these rows."""
+        return Meter(self.limits, self.squares, self.numbers[kept])
+
+
 class UserRows(NamedTuple):
     """Some users, each complete: user u has `ngrams[starts[u] : starts[u + 1]]`, ascending."""
 
@@ -66,6 +86,24 @@ class UserRows(NamedTuple):
     ngrams: Ids
     counts: Ids
     users: pa.LargeBinaryArray | None = None  # ids, where they are known
+    first: int = 0  # the number of the first user among all, in the order in which they are read
+    meter: Meter | None = None  # where contributions are limited for each user
+
+    @property
+    def user_count(self) -> int:
+        """How many users there are."""
+        return self.starts.size - 1
+
+    def norm_limits(self) -> Integers:
+        """Return the largest norm that each user may contribute: B, unless a meter says less."""
+        if self.meter is None:
+            return np.full(self.user_count, UNITS)
+        return self.meter.limits[self.meter.numbers]
+
+    def record_squares(self, squares: Integers) -> None:
+        """Note the squared norm that each user contributed, where it is metered."""
+        if self.meter is not None:
+            self.meter.squares[self.meter.numbers] = squares
 
 
 NO_USERS = UserRows(
@@ -134,6 +172,27 @@ class PrivateCounts(AggregateCounts):
             merge: How the arrays of different users are merged: `np.add` or `np.maximum`.
         """
 
+    def metered_sum(
+        self,
+        compute: Callable[["PrivateCounts"], Integers],
+        *,
+        share: float,  # noqa: ARG002
+        share_left: float,  # noqa: ARG002
+        takes_first: bool = False,  # noqa: ARG002
+    ) -> Integers:
+        """Return the exact sum of a query.
+
+        Counts whose users have an allowance (`private.allowances`) limit what each user
+        contributes, and charge it. Others have nothing to charge.
+
+        Args:
+            compute: Returns the sum over the counts that it is given.
+            share: The share of the budget (of 1/σ²) that the query takes.
+            share_left: What is left of it for the queries of this order, this one included.
+            takes_first: Whether the query may take all that its users have left.
+        """
+        return compute(self)
+
     def cached_sum(self, name: tuple[object, ...], compute: Callable[[], Integers]) -> Integers:  # noqa: ARG002
         """Return a sum over these users.
 
@@ -189,7 +248,8 @@ def keep_listed(rows: UserRows, vocabulary_size: int) -> UserRows:
     users = rows.users
     if users is not None and kept.size < len(users):
         users = users.take(pa.array(kept))
-    return UserRows(starts, ngrams, counts, users)
+    meter = None if rows.meter is None else rows.meter.select(kept)
+    return UserRows(starts, ngrams, counts, users, meter=meter)
 
 
 @kernel
@@ -251,7 +311,8 @@ def map_user_blocks(rows: UserRows, measure: Callable[[UserRows], Array]) -> lis
     def measure_block(block: tuple[int, int]) -> Array:
         first, last = block
         ids = None if rows.users is None else rows.users[first:last]
-        return measure(UserRows(rows.starts[first : last + 1], rows.ngrams, rows.counts, ids))
+        starts = rows.starts[first : last + 1]
+        return measure(UserRows(starts, rows.ngrams, rows.counts, ids, first))
 
     return parallel_map(measure_block, split_users(rows.starts, CORES))
 
@@ -967,7 +1028,7 @@ def merge_rows(rows: UserRows, vocabulary_size: int) -> UserRows:
     if is_valid_csr(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
         return rows
     owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
-    return UserRows(*build_csr(owners, rows.ngrams, rows.counts, 0, size), rows.users)
+    return UserRows(*build_csr(owners, rows.ngrams, rows.counts, 0, size), rows.users, rows.first)
 
 
 def build_csr(

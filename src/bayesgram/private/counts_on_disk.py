@@ -94,9 +94,9 @@ class CountsOnDisk(PrivateCounts):
     def read_blocks(self) -> Iterator[UserRows]:
         """Read all users, each in one block; their n-grams may have any order, and come twice."""
         blocks = group_users(self.location.read_batches(self.row_count))
-        return (
-            _check_hash_order(blocks, self._changed_error()) if self.is_sorted_by_hash else blocks
-        )
+        if self.is_sorted_by_hash:
+            blocks = _check_hash_order(blocks, self._changed_error())
+        return _number_users(blocks)
 
     def _check_unchanged(self) -> None:
         """Check that what was read now is what was checked when the files were opened."""
@@ -192,6 +192,14 @@ def _check_hash_order(blocks: Iterable[UserRows], error: UsersNotSortedError) ->
             raise error
         last = hashes[-1]
         yield block
+
+
+def _number_users(blocks: Iterable[UserRows]) -> Iterator[UserRows]:
+    """Note in each block how many users came before it."""
+    first = 0
+    for block in blocks:
+        yield block._replace(first=first)
+        first += block.user_count
 
 
 def _has_distinct_users(counts: CountsOnDisk) -> bool:

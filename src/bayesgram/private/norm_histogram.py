@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.kernels import kernel, longest_row
-from bayesgram.privacy.constants import SOURCE_UNITS, TOTAL_UNITS, USER_UNITS
+from bayesgram.privacy.constants import SOURCE_UNITS, TOTAL_UNITS, UNITS, USER_UNITS
 from bayesgram.private.clipping import Coordinates, user_norm
 from bayesgram.private.counts import PrivateCounts, UserRows
 
@@ -70,7 +70,7 @@ def norm_histogram_sum(
     shared out among the sources of these n-grams.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
-    in integers.
+    in integers; and by no more than the limit of that user, where users have limits (`Meter`).
 
     Args:
         counts: Private counts.
@@ -88,7 +88,8 @@ def norm_histogram_sum(
 def _norm_histogram_of_rows(
     rows: UserRows, coordinates: Coordinates, spec: HistogramSpec
 ) -> Integers:
-    return _norm_histogram_sum(
+    squares = np.zeros(rows.user_count, np.int64)
+    histogram = _norm_histogram_sum(
         rows.starts,
         rows.ngrams,
         rows.counts,
@@ -98,7 +99,11 @@ def _norm_histogram_of_rows(
         spec.largest,
         spec.sources,
         spec.source_count,
+        rows.norm_limits(),
+        squares,
     )
+    rows.record_squares(squares)
+    return histogram
 
 
 @kernel
@@ -112,7 +117,10 @@ def _norm_histogram_sum(
     largest: Floats,
     sources: Ids,
     source_count: int,
+    limits: Integers,
+    squared_norms: Integers,
 ) -> Integers:
+    """Return the histogram, and write Σ z² of each user."""
     sources_at = 2 * largest.size
     histogram = np.zeros(sources_at + source_count, np.int64)
     word_counts = np.zeros(weights.size, np.int64)
@@ -131,11 +139,18 @@ def _norm_histogram_sum(
                 if source < source_count:
                     by_source[source] += counts[at]
         place = np.searchsorted(edges, norm, side="right")
-        histogram[place] += USER_UNITS
-        histogram[largest.size + place] += np.int64(
-            TOTAL_UNITS * min(written / largest[place], 1.0)
-        )
+        # A user whose limit is below B counts as a part of a user.
+        part = limits[user] / UNITS
+        unit = np.int64(USER_UNITS * part)
+        histogram[place] += unit
+        length = unit * unit
+        unit = np.int64(TOTAL_UNITS * min(written / largest[place], 1.0) * part)
+        histogram[largest.size + place] += unit
+        length += unit * unit
         for source in range(source_count):
             share = by_source[source] / max(written, 1)
-            histogram[sources_at + source] += np.int64(SOURCE_UNITS * share)
+            unit = np.int64(SOURCE_UNITS * share * part)
+            histogram[sources_at + source] += unit
+            length += unit * unit
+        squared_norms[user] = length
     return histogram

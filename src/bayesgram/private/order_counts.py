@@ -6,7 +6,7 @@ user alone, so every bound on what one user adds holds for an order as it holds 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -66,6 +66,22 @@ class OrderCounts(PrivateCounts):
         select_and_measure = partial(_measure_order, measure=measure, columns=self.columns)
         return self.counts.aggregate_all(select_and_measure, merge)
 
+    def metered_sum(
+        self,
+        compute: Callable[[PrivateCounts], Integers],
+        *,
+        share: float,
+        share_left: float,
+        takes_first: bool = False,
+    ) -> Integers:
+        """Return the exact sum of a query, as the counts of all orders limit and charge it."""
+        return self.counts.metered_sum(
+            lambda counts: compute(replace(self, counts=counts)),
+            share=share,
+            share_left=share_left,
+            takes_first=takes_first,
+        )
+
     def cached_sum(self, name: tuple[object, ...], compute: Callable[[], Integers]) -> Integers:
         """Return a sum over these users, which the counts of all orders may remember."""
         return self.counts.cached_sum(("order", self.columns, *name), compute)
@@ -118,7 +134,7 @@ def select_order(counts: PrivateCounts, sizes: Sequence[int], index: int) -> Pri
 def _measure_order(
     rows: UserRows, measure: Callable[[UserRows], Array], columns: OrderColumns
 ) -> Array:
-    starts, ngrams, counts = _select_rows(
+    kept, starts, ngrams, counts = _select_rows(
         rows.starts,
         rows.ngrams,
         rows.counts,
@@ -129,7 +145,8 @@ def _measure_order(
         columns.order_count,
         columns.segment_count,
     )
-    return measure(UserRows(starts, ngrams, counts))
+    meter = None if rows.meter is None else rows.meter.select(kept)
+    return measure(UserRows(starts, ngrams, counts, meter=meter))
 
 
 @kernel
@@ -143,11 +160,12 @@ def _select_rows(
     index: int,
     order_count: int,
     segment_count: int,
-) -> tuple[Integers, Ids, Ids]:
-    """Return the rows of one order, renumbered; users without any are left out.
+) -> tuple[Integers, Integers, Ids, Ids]:
+    """Return which users have rows of one order, and these rows, renumbered.
 
     Columns ascend before and after.
     """
+    kept = np.empty(starts.size - 1, np.int64)
     listed = segment_count * vocabulary_size
     size = last - first
     selected_starts = np.zeros(starts.size, np.int64)
@@ -173,9 +191,11 @@ def _select_rows(
             selected_counts[written] = counts[at]
             written += 1
         if written > selected_starts[users]:
+            kept[users] = user
             users += 1
             selected_starts[users] = written
     return (
+        kept[:users].copy(),
         selected_starts[: users + 1].copy(),
         selected_ngrams[:written].copy(),
         selected_counts[:written].copy(),

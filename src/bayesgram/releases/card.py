@@ -26,6 +26,7 @@ from bayesgram.releases.card_sections import (
     find_weaknesses,
     format_number,
     sources_sentence,
+    withheld_text,
     worst_grade,
 )
 from bayesgram.releases.chain import Chain, Commitment
@@ -365,6 +366,19 @@ class Card:
         )
 
     @property
+    def series_sentence(self) -> str | None:
+        """Which release of which series it is, and what allowances left out; None if of none."""
+        series = (self.ledger or {}).get("series")
+        if series is None:
+            return None
+        sentence = (
+            f"release {series['release']} of at most {series['releases']}; ε and δ are for all of"
+            f" them together. A user can contribute to {series['full_releases']} of them in full."
+        )
+        withheld = withheld_text(self.details)
+        return f"{sentence} {withheld}" if withheld else sentence
+
+    @property
     def chain_sentence(self) -> str | None:
         """The releases that it follows, and what is known of all together; None if none."""
         if self.chain is None:
@@ -459,6 +473,7 @@ class Card:
             ("Sources", self.sources_sentence or ""),
             ("Inferred", self.reinference_sentence or ""),
             ("Chain", self.chain_sentence or ""),
+            ("Series", self.series_sentence or ""),
             ("Segment", self.segment_sentence or ""),
             (
                 "Ledger",
@@ -488,6 +503,7 @@ class Card:
             "protects": self.protects,
             "person": self.person_sentence,
             "composition": self.composition_sentence,
+            "series": self.series_sentence,
             "follows": self.chain_sentence,
             "assumes": list(self.assumptions),
             "mu": self.gaussian_mu,
@@ -613,11 +629,23 @@ def _is_settings(settings: object) -> bool:
     return all(_is_none_or_number(bound, _LARGEST) for bound in bounds)
 
 
+def _is_series(series: object) -> bool:
+    """Return whether a series is described by its identity and three numbers; None if of none."""
+    if series is None:
+        return True
+    if not isinstance(series, dict) or not isinstance(series.get("identity"), str):
+        return False
+    numbers = [series.get(name) for name in ("release", "releases", "full_releases")]
+    return all(type(number) is int and number >= 1 for number in numbers)
+
+
 def _is_ledger(ledger: object) -> bool:
     """Return whether a ledger is described by its population, an entry, and its budget if known."""
     if ledger is None:
         return True
     if not isinstance(ledger, dict) or not {"population", "entry"} <= set(ledger):
+        return False
+    if not _is_series(ledger.get("series")):
         return False
     if ("epsilon" in ledger) != ("delta" in ledger):
         return False

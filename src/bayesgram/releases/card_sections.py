@@ -370,6 +370,30 @@ def clip_norms_text(details: Mapping[str, Any]) -> str:
     )
 
 
+WITHHELD_DETAIL = "withheld"  # of an order in a series: the share that allowances leave out
+
+
+def withheld_text(details: Mapping[str, Any]) -> str:
+    """Return how much text allowances left out of a release of a series; "" if it is of none.
+
+    >>> withheld_text({"by_order": {"2": {"withheld": {"share": 0.123, "std": 0.02}}}})
+    'Allowances leave out 12% ± 4% of the bigrams: those of people who write much and often count
+    for less.'
+    """
+    parts = []
+    for order in measured_orders(details):
+        withheld = order_details(details, order).get(WITHHELD_DETAIL)
+        if withheld is not None:
+            share = min(max(withheld["share"], 0.0), 1.0)
+            parts.append(f"{share:.0%} ± {2 * withheld['std']:.0%} of the {order_name(order)}")
+    if not parts:
+        return ""
+    return (
+        f"Allowances leave out {', '.join(parts)}: those of people who write much and often count"
+        " for less."
+    )
+
+
 def order_name(order: int, *, is_rows: bool = False) -> str:
     """Return what n-grams of an order are called.
 

@@ -78,6 +78,12 @@ class Commitment:
         return self.ledger.get("ledger"), self.ledger.get("entry")
 
     @property
+    def series_release(self) -> int | None:
+        """The number of the release in its series; None if it is in none."""
+        series = (self.ledger or {}).get("series")
+        return series.get("release") if isinstance(series, Mapping) else None
+
+    @property
     def ledger_id(self) -> str | None:
         """The identity of the ledger that was charged; None if none was."""
         return self.ledger_entry[0]
@@ -127,6 +133,7 @@ class Link:
             release.delta,
             release.unit,
             *release.ledger_entry,
+            release.series_release,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -218,6 +225,13 @@ def describe_composition(releases: Sequence[Commitment]) -> str:
     if any(label != Guarantee.PROVED.name for label in labels):
         return f"No bound holds for the {names} together: not all of them are PROVED."
     ledger = _common_ledger(releases, discoveries)
+    series = _common_series(releases) if not discoveries else None
+    if series is not None:
+        return (
+            f"They belong to one series of at most {series['releases']} releases, which together"
+            f" stay within ε = {releases[-1].epsilon:g}, δ = {releases[-1].delta:g} (PROVED) for"
+            f" {unit}, whenever the curator stops."
+        )
     if ledger is not None:
         return (
             f"Everything charged to the ledger of {ledger['population']!r}, these {names} included,"
@@ -280,6 +294,18 @@ def _common_ledger(
     if ledger_id is None or any(charged_id != ledger_id for charged_id in charged):
         return None
     return releases[-1].ledger
+
+
+def _common_series(releases: Sequence[Commitment]) -> Mapping[str, Any] | None:
+    """Return the series of all releases, as the last card describes it; None if they have none."""
+    series = [(release.ledger or {}).get("series") for release in releases]
+    last = series[-1]
+    if not isinstance(last, Mapping) or any(
+        not isinstance(other, Mapping) or other.get("identity") != last.get("identity")
+        for other in series
+    ):
+        return None
+    return last
 
 
 def _count_phrase(releases: int, discoveries: int) -> str:

@@ -54,6 +54,8 @@ class Ingredient:
         unit: What its ε protects, as its curator stated; None if nothing was stated.
         ledger: The identity of the ledger that was charged; None if none was.
         entry: The number of the ledger's entry.
+        series_release: Its number in the series that the entry pays for; None if it pays for one
+            release.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Ingredient:
     unit: str | None = None
     ledger: str | None = None
     entry: int | None = None
+    series_release: int | None = None
 
     def __post_init__(self) -> None:
         if not all(isinstance(text, str) for text in (self.name, self.guarantee)):
@@ -75,7 +78,7 @@ class Ingredient:
                 raise ValueError("what a result was made from has an epsilon and a delta, or none")
         if not all(isinstance(text, str | None) for text in (self.unit, self.ledger)):
             raise TypeError("unit and ledger are texts")
-        if type(self.entry) not in {int, type(None)}:
+        if not {type(self.entry), type(self.series_release)} <= {int, type(None)}:
             raise TypeError("an entry has a number")
 
     @property

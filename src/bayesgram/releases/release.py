@@ -247,7 +247,13 @@ class Release(Tabular):
         """
         card = self.card
         release = Ingredient(
-            name, card.guarantee.name, card.epsilon, card.delta, card.unit, *card.ledger_entry
+            name,
+            card.guarantee.name,
+            card.epsilon,
+            card.delta,
+            card.unit,
+            *card.ledger_entry,
+            card.commitment.series_release,
         )
         discovered = (
             None

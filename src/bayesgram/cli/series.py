@@ -1,0 +1,228 @@
+"""bayesgram series: many releases about the same people that are paid for once."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayesgram.cli import console, options
+from bayesgram.cli.options import (
+    TYPER_SETTINGS,
+    as_command,
+    parse_float,
+    parse_int,
+    unwrap_help,
+)
+from bayesgram.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.mechanisms.series import Series
+
+series_app = typer.Typer(name="series", add_completion=False, **TYPER_SETTINGS)
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="SERIES", help="The folder of the series.", show_default=False)
+]
+KEEP_NOTE = (
+    "Keep the folder: it knows what every user has used. Without it, or with an older copy of it,"
+    " the series can't go on."
+)
+
+
+@series_app.callback()
+@unwrap_help
+def _series() -> None:
+    """Make many releases about the same people, such as one every week, in one budget.
+
+    Each user has an allowance for the whole series, so that a release has less noise than if
+    everybody wrote a lot every time.
+
+    Read about it with: bayesgram docs publish-every-week
+
+    Example: bayesgram series show weekly.series
+    """
+
+
+@series_app.command()
+@as_command
+def create(
+    series: Folder,
+    ledger: Annotated[
+        Path, typer.Option(help="The ledger that pays for the series.", show_default=False)
+    ],
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            parser=parse_float, help="ε of all its releases together.", show_default=False
+        ),
+    ],
+    delta: Annotated[
+        float,
+        typer.Option(
+            parser=parse_float, help="δ of all its releases together.", show_default=False
+        ),
+    ],
+    releases: Annotated[
+        int,
+        typer.Option(parser=parse_int, help="The most releases that it has.", show_default=False),
+    ] = 52,
+    full_releases: Annotated[
+        int,
+        typer.Option(
+            parser=parse_int,
+            help="How many of them one user can contribute to in full. Fewer mean less noise, and"
+            " more text of people who write much and often is left out.",
+        ),
+    ] = 8,
+    unit: options.Unit = None,
+    coordinates: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_int,
+            help="How many noisy numbers all releases may have together.",
+            show_default=False,
+        ),
+    ] = None,
+    json: options.Json = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Reserve a whole series of releases in a ledger, and make its folder.
+
+    It is charged once, whatever is released later. `bayesgram release --series` draws on it.
+
+    Example: bayesgram series create weekly.series --ledger year.ledger --epsilon 1 --delta 1e-7
+    """
+    from bayesgram.mechanisms.series import Series
+    from bayesgram.privacy.ledger import Ledger
+
+    made = Series.create(
+        series,
+        ledger=Ledger.open(ledger),
+        epsilon=epsilon,
+        delta=delta,
+        releases=releases,
+        full_releases=full_releases,
+        unit=unit,
+        coordinates=coordinates,
+    )
+    sentences = [
+        (
+            f"Wrote {series}: a series of at most {releases} releases, charged to {ledger} as entry"
+            f" {made.reservation.number}."
+        ),
+        f"All of them together cost ε = {epsilon:g} and δ = {delta:g}.",
+        _noise_sentence(made),
+        KEEP_NOTE,
+        "Give it to `release` with --series.",
+    ]
+    console.print_summary(sentences, _report(made), json=json, verbose=verbose)
+
+
+@series_app.command()
+@as_command
+def show(series: Folder, json: options.Json = False, verbose: options.Verbose = False) -> None:
+    """Show what was released in a series, what is left, and what a card of it promises.
+
+    Nothing about users is shown.
+
+    Example: bayesgram series show weekly.series
+    """
+    from bayesgram.mechanisms.series import Series
+
+    opened = Series.open(series)
+    state = opened.read_state()
+    published = opened.reservation.published_releases
+    report = {
+        **_report(opened),
+        "released": state.drawn,
+        "left": opened.settings.releases - state.drawn,
+        "coordinates_left": opened.settings.coordinates - state.coordinates,
+    }
+    runs = [
+        {
+            "release": str(run.number),
+            "time": run.time,
+            "state": _run_state(drawn=run.drawn, published=run.number in published),
+            "output": run.output,
+        }
+        for run in state.runs
+    ]
+    if json:
+        numbered = [{**run, "release": int(run["release"])} for run in runs]
+        console.print_json({**report, "runs": numbered})
+        return
+    columns = ("release", "time (UTC)", "state", "output")
+    rows = [
+        (run["release"], run["time"][:16].replace("T", " "), run["state"], run["output"])
+        for run in runs
+    ]
+    console.print_table(f"Series {series}", columns, rows, right=("release",))
+    settings = opened.settings
+    sentences = [
+        f"{state.drawn} of at most {settings.releases} releases were made.",
+        (
+            f"All releases of the series together are (ε = {settings.epsilon:g},"
+            f" δ = {settings.delta:g})-differentially private (PROVED) for {settings.unit}."
+        ),
+        _noise_sentence(opened),
+    ]
+    console.print_summary(sentences, report, json=False, verbose=verbose)
+
+
+@series_app.command()
+@as_command
+def publish(
+    series: Folder,
+    release: Annotated[
+        int,
+        typer.Argument(parser=parse_int, metavar="NUMBER", help="The release.", show_default=False),
+    ],
+    json: options.Json = False,
+) -> None:
+    """Note that a release of a series was published, where a run was stopped just before that.
+
+    Only a release that was published can be followed. It costs nothing.
+
+    Example: bayesgram series publish weekly.series 1
+    """
+    from bayesgram.mechanisms.series import Series
+
+    opened = Series.open(series)
+    drawn = {run.number for run in opened.read_state().runs if run.drawn}
+    if release not in drawn:
+        raise UsageError.for_argument(
+            "release", release, f"no release of {series} with this number was drawn."
+        )
+    opened.ledger.note_published(opened.reservation.number, release)
+    report = {"series": str(series), "release": release, "published": True}
+    console.print_summary(
+        [f"Release {release} of {series} is noted as published."], report, json=json, verbose=False
+    )
+
+
+def _report(series: "Series") -> dict[str, Any]:
+    """Return the public facts of a series."""
+    settings = series.settings
+    return {
+        "series": str(series.path),
+        "ledger": str(series.ledger.path),
+        "entry": series.reservation.number,
+        **settings.to_json(),
+        "noise_multiplier": settings.release_noise(1).multiplier,
+    }
+
+
+def _noise_sentence(series: "Series") -> str:
+    settings = series.settings
+    narrower = (settings.releases / settings.full_releases) ** 0.5
+    return (
+        f"The noise of each release is that of {settings.full_releases} releases in this budget:"
+        f" {narrower:.2g} times narrower than if everybody could contribute in full to all"
+        f" {settings.releases}."
+    )
+
+
+def _run_state(*, drawn: bool, published: bool) -> str:
+    if published:
+        return "published"
+    return "drawn, not published" if drawn else "failed"

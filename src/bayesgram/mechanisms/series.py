@@ -1,0 +1,637 @@
+"""Series: many releases about the same people that are paid for once.
+
+`Series.create` reserves a whole series in a ledger, as one Gaussian mechanism of multiplier σ. Each
+release of it has noise of multiplier σ√k, and every user has an allowance of k full releases
+(`private.allowances`). docs/promise.md has the proof.
+
+A series is a folder of mode 0700:
+
+| file | what it holds |
+|---|---|
+| series.json | the public settings |
+| key | the key of the hashes of user ids |
+| state.json | the token of the state, the token before it, and the runs so far |
+| allowances-TOKEN.arrow | what every user has used |
+| lock | held by the one process that makes a release |
+
+The state is changed twice for each release, and is on disk each time before anything else happens:
+before any noise is drawn it is charged the most that each user may contribute, and afterwards that
+is lowered to what they did contribute. So a crash costs allowance and never privacy. The ledger
+notes the token of every state, so that a state that was lost, or restored from a copy, is noticed.
+A state that is one token ahead is what a crash between the two leaves, and is accepted.
+"""
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from bayesgram import system
+from bayesgram.arguments import check_arguments
+from bayesgram.arrays import Integers
+from bayesgram.errors import BayesgramError, UsageError, check_int
+from bayesgram.inference.design import coordinate_count
+from bayesgram.inference.noisy_counts import PublicNgrams
+from bayesgram.io.atomic import write_file_atomically, write_folder_atomically
+from bayesgram.io.formats import check_format, read_json
+from bayesgram.privacy.accounting import DISCRETENESS, MAX_SERIES_RUNS, Spend, largest_slack
+from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.calibration import ROUNDED_UP, GaussianNoise, calibrate_gaussian
+from bayesgram.privacy.constants import UNITS
+from bayesgram.privacy.ledger import Ledger, LedgerCharge
+from bayesgram.privacy.ledger_io import Reservation
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person
+from bayesgram.private.allowances import (
+    KEY_BYTES,
+    Allowances,
+    AllowedCounts,
+    pace,
+    read_user_ids,
+)
+from bayesgram.private.counts import PrivateCounts, SegmentedCounts
+from bayesgram.public.vocabulary import Vocabulary
+
+FORMAT = 1
+SERIES_FILE = "series.json"
+STATE_FILE = "state.json"
+KEY_FILE = "key"
+LOCK_FILE = "lock"
+MECHANISM = "series"  # what the entry of a ledger says in place of a mechanism
+
+MAX_RELEASES = 1000  # of one series
+# Coordinates of all runs of a series together, where nothing else is asked for. The discreteness of
+# the noise costs a little of ε for each; half of what that may take is the most.
+DEFAULT_COORDINATES = 200_000_000
+
+
+@dataclass(frozen=True)
+class SeriesSettings:
+    """The public settings of a series, fixed before its first release.
+
+    Attributes:
+        epsilon: ε of all releases together.
+        delta: δ of the same.
+        releases: W, the most releases that it has.
+        full_releases: k, how many of them one user can contribute to in full.
+        coordinates: How many noisy numbers all runs may have together, failed ones included.
+        unit: What one user id stands for.
+    """
+
+    epsilon: float
+    delta: float
+    releases: int
+    full_releases: int
+    coordinates: int
+    unit: str = DEFAULT_UNIT
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """The Gaussian mechanism that the whole series costs as much as.
+
+        The noise of its queries is wider by √k at least, so that discreteness costs 1/k for each
+        coordinate.
+        """
+        return calibrate_gaussian(
+            Budget(self.epsilon, self.delta),
+            coordinates=math.ceil(self.coordinates / self.full_releases),
+            units=UNITS,
+        )
+
+    def release_noise(self, coordinates: int) -> GaussianNoise:
+        """Return the noise of one release, over so many coordinates."""
+        multiplier = self.noise.multiplier * math.sqrt(self.full_releases) * ROUNDED_UP
+        return GaussianNoise(multiplier, coordinates / (24 * (multiplier * UNITS) ** 2))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class SeriesRun:
+    """One run of a release of a series, whether it succeeded or not.
+
+    Attributes:
+        number: The number of the release, from 1. Where a run failed before all of its noise was
+            drawn, the next one has the same number; what users were charged stays.
+        time: When it began, in UTC, ISO 8601.
+        output: Where the release was to be saved.
+        coordinates: How many noisy numbers it may have had.
+        drawn: Whether all of its noise was drawn.
+    """
+
+    number: int
+    time: str
+    output: str
+    coordinates: int
+    drawn: bool = False
+
+
+@dataclass(frozen=True)
+class SeriesState:
+    """What changes with every release, without what users have used.
+
+    Attributes:
+        token: Names the state; the ledger notes it.
+        before: The token of the state before this one.
+        runs: All runs so far.
+    """
+
+    token: str
+    before: str
+    runs: tuple[SeriesRun, ...] = ()
+
+    @property
+    def coordinates(self) -> int:
+        """How many noisy numbers all runs may have had."""
+        return sum(run.coordinates for run in self.runs)
+
+    @property
+    def drawn(self) -> int:
+        """How many releases were drawn."""
+        return sum(run.drawn for run in self.runs)
+
+    def next(self, runs: Sequence[SeriesRun]) -> "SeriesState":
+        """Return the state that follows this one."""
+        return SeriesState(secrets.token_hex(16), self.token, tuple(runs))
+
+
+@dataclass(frozen=True)
+class Series:
+    """Releases about the same people that are paid for once.
+
+    Attributes:
+        path: The folder, which is private.
+        identity: 32 random hexadecimal digits.
+        ledger: The ledger that pays for it.
+        settings: The public settings.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "app.ledger"
+        ...     ledger = Ledger.create(path, population="app users", epsilon=1, delta=1e-6)
+        ...     series = Series.create(
+        ...         Path(folder) / "weekly.series", ledger=ledger, epsilon=0.5, delta=1e-7,
+        ...         releases=52, full_releases=8,
+        ...     )
+        ...     print(series, ledger.read().describe_remaining())
+        Series(at most 52 releases, 8 of them in full: ε = 0.5, δ = 1e-07) about ε = 0.874 for a
+        Gaussian release at δ = 1e-06, or 0.166 for a pure-ε one
+    """
+
+    path: Path
+    identity: str
+    ledger: Ledger
+    settings: SeriesSettings
+
+    @classmethod
+    @check_arguments
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        ledger: Ledger,
+        epsilon: float,
+        delta: float,
+        releases: int,
+        full_releases: int,
+        unit: str | None = None,
+        coordinates: int | None = None,
+    ) -> "Series":
+        """Reserve a whole series in a ledger, and make its folder.
+
+        Args:
+            path: The folder to make; nothing may exist there.
+            ledger: The ledger that pays for it.
+            epsilon: ε of all releases together.
+            delta: δ of the same.
+            releases: The most releases that it has.
+            full_releases: How many of them one user can contribute to in full. The noise of each
+                release follows from it.
+            unit: What one user id stands for; it must last as long as the series.
+            coordinates: How many noisy numbers all releases may have together.
+
+        Raises:
+            UsageError: If a number is not allowed, or the unit does not last.
+            BayesgramError: If the ledger has no room for it. Nothing was reserved.
+        """
+        budget = Budget(epsilon, delta)
+        if not delta:
+            raise UsageError.for_argument(
+                "delta", "0", "a series has Gaussian noise, so it needs a delta above 0."
+            )
+        check_int("releases", releases, 2, MAX_RELEASES, "releases of a series")
+        check_int("full_releases", full_releases, 1, releases, "of the releases of the series")
+        unit = check_lasting_unit(unit)
+        room = max_coordinates(budget, full_releases)
+        if coordinates is None:
+            coordinates = min(DEFAULT_COORDINATES, room)
+        check_int("coordinates", coordinates, 1, room, "at this ε, δ and number of full releases")
+        settings = SeriesSettings(
+            float(epsilon), float(delta), releases, full_releases, coordinates, unit
+        )
+        path = Path(path).absolute()
+        if os.path.lexists(path):
+            raise UsageError(
+                f"{path}: exists already, and a series is never replaced: what users have used is"
+                " kept there. Choose another name."
+            )
+        series = cls(path, secrets.token_hex(16), ledger, settings)
+        state = SeriesState(secrets.token_hex(16), "")
+        ledger.check(series.spend, series._description(state, path))
+        series._write_new_folder(state)
+        try:
+            ledger.reserve(series.spend, series._description(state, path))
+        except BaseException as error:
+            error.add_note(f"{path} was made, but nothing may be reserved for it: remove it.")
+            raise
+        return series
+
+    @classmethod
+    @check_arguments
+    def open(cls, path: str | Path, *, ledger: Ledger | None = None) -> "Series":
+        """Open the folder of a series.
+
+        Args:
+            path: The folder.
+            ledger: The ledger that pays for it, if that was moved.
+
+        Raises:
+            UsageError: If there is no series, or its ledger can't be opened.
+            BayesgramError: If the folder is damaged, or its state is not the one that the ledger
+                knows.
+        """
+        folder = Path(path).absolute()
+        try:
+            values = read_json(folder / SERIES_FILE)
+            check_format(
+                folder,
+                "a series",
+                values["format"],
+                FORMAT,
+                remake="Make a new series with `bayesgram series create`; what it spent counts.",
+            )
+            identity = str(values["identity"])
+            settings = SeriesSettings(**values["settings"])
+            ledger_path = folder / values["ledger"]
+        except (FileNotFoundError, NotADirectoryError):
+            raise UsageError(
+                f"{path}: is no series; make one with `bayesgram series create`."
+            ) from None
+        except UsageError:
+            raise
+        except (OSError, KeyError, TypeError, ValueError):
+            raise _damaged_error(folder) from None
+        series = cls(
+            folder, identity, Ledger.open(ledger_path) if ledger is None else ledger, settings
+        )
+        reservation = series.reservation
+        if reservation.description != series._description_of(reservation):
+            raise _damaged_error(folder)
+        return series
+
+    def __repr__(self) -> str:
+        settings = self.settings
+        return (
+            f"Series(at most {settings.releases} releases, {settings.full_releases} of them in"
+            f" full: ε = {settings.epsilon:g}, δ = {settings.delta:g})"
+        )
+
+    @property
+    def spend(self) -> Spend:
+        """What the ledger is charged for the whole series."""
+        return self.settings.noise.spend
+
+    @property
+    def reservation(self) -> Reservation:
+        """Its entry in the ledger."""
+        return self.ledger.find_series(self.identity)
+
+    def read_state(self) -> SeriesState:
+        """Return the state, if it is the one that the ledger knows, or one token ahead of it.
+
+        Raises:
+            BayesgramError: If the state was lost, or restored from a copy.
+        """
+        try:
+            values = read_json(self.path / STATE_FILE)
+            runs = tuple(SeriesRun(**run) for run in values["runs"])
+            state = SeriesState(str(values["token"]), str(values["before"]), runs)
+        except (OSError, KeyError, TypeError, ValueError):
+            raise _damaged_error(self.path) from None
+        if self.reservation.series_token not in {state.token, state.before}:
+            raise BayesgramError(
+                f"{self.path}: is not the state that {self.ledger.path} knows: it was restored from"
+                " a copy, or the series went on elsewhere. What users have used since is not known"
+                " here, so the series can't go on. Find the folder that was used last, or make a"
+                " new series."
+            )
+        return state
+
+    # --- A release ---
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the series: one process at a time makes a release.
+
+        Raises:
+            BayesgramError: If another process holds it.
+        """
+        descriptor = system.open_without_following(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT)
+        try:
+            if not system.try_lock(descriptor, exclusive=True):
+                raise BayesgramError(
+                    f"{self.path}: another process is making a release of this series; wait for it,"
+                    " then run it again."
+                )
+            yield
+        finally:
+            system.unlock(descriptor)
+            os.close(descriptor)
+
+    def check_release(self, vocabulary: Vocabulary, segments: int = 0) -> GaussianNoise:
+        """Return the noise of the next release, if there is one left. Charges nothing.
+
+        Args:
+            vocabulary: The public vocabulary.
+            segments: The number of segments; 0 if all people are released together.
+
+        Raises:
+            BayesgramError: If the series has ended, or has no room for so many coordinates.
+        """
+        state = self.read_state()
+        coordinates = release_coordinates(vocabulary, segments)
+        if state.drawn >= self.settings.releases or len(state.runs) >= MAX_SERIES_RUNS:
+            raise BayesgramError(
+                f"{self.path}: all {self.settings.releases} releases of this series were made. Make"
+                " a new series; what it costs comes on top."
+            )
+        left = self.settings.coordinates - state.coordinates
+        if coordinates > left:
+            raise BayesgramError(
+                f"{self.path}: this release would have {coordinates:,} noisy numbers, and {left:,}"
+                " are left for the series; use a smaller vocabulary, or fewer segments."
+            )
+        return self.settings.release_noise(coordinates)
+
+    def begin(
+        self, counts: PrivateCounts, vocabulary: Vocabulary, output: str | Path, segments: int = 0
+    ) -> "SeriesRelease":
+        """Charge every user the most that the release may take, durably, before any noise.
+
+        Call it with the lock held.
+
+        Args:
+            counts: Private counts.
+            vocabulary: The public vocabulary.
+            output: Where the release will be saved.
+            segments: The number of segments; 0 if all people are released together.
+
+        Returns:
+            The release that has begun, with counts whose sums keep to the allowances.
+        """
+        noise = self.check_release(vocabulary, segments)
+        state = self.read_state()
+        self._catch_up(state)
+        before = Allowances.read(self.users_path(state), state.token, self.read_key())
+        number = state.drawn + 1
+        allowances, places = before.with_users(read_user_ids(counts))
+        allowed = pace(
+            allowances.used[places],
+            allowances.active[places],
+            number=number,
+            releases=self.settings.releases,
+            full_releases=self.settings.full_releases,
+        )
+        run = SeriesRun(number, _now(), str(output), release_coordinates(vocabulary, segments))
+        started = state.next([*state.runs, run])
+        self.write_state(started, allowances.charge(places, allowed))
+        return SeriesRelease(
+            self, noise, started, allowances, places, allowed, AllowedCounts(counts, allowed.copy())
+        )
+
+    def card_details(self, number: int) -> LedgerCharge:
+        """Return what the card of a release says of the series and of the ledger."""
+        reservation = self.reservation
+        return {
+            **self.ledger.charge_details(reservation.number),
+            "series": {
+                "identity": self.identity,
+                "release": number,
+                "releases": self.settings.releases,
+                "full_releases": self.settings.full_releases,
+            },
+        }
+
+    # --- Files ---
+
+    def _catch_up(self, state: SeriesState) -> None:
+        """Note the token of the state, if a crash came before the ledger did."""
+        reservation = self.reservation
+        if reservation.series_token != state.token:
+            self.ledger.note_token(reservation.number, before=state.before, token=state.token)
+
+    def write_state(self, state: SeriesState, allowances: Allowances) -> None:
+        """Write a state, and then note its token in the ledger.
+
+        The file of allowances comes first, then the file that names it; both are on disk before the
+        ledger knows of them.
+        """
+        with write_file_atomically(self.users_path(state), parameter="series") as file:
+            file.touch(mode=0o600)
+            allowances.write(file, state.token)
+        self._write_json(STATE_FILE, {"format": FORMAT, **asdict(state)})
+        self._catch_up(state)
+        for old in self.path.glob("allowances-*.arrow"):
+            if old != self.users_path(state):
+                old.unlink(missing_ok=True)
+
+    def _write_new_folder(self, state: SeriesState) -> None:
+        key = secrets.token_bytes(KEY_BYTES)
+        values = {
+            "format": FORMAT,
+            "identity": self.identity,
+            "ledger": _relative_path(self.ledger.path, self.path),
+            "settings": self.settings.to_json(),
+        }
+        files = (SERIES_FILE, STATE_FILE, KEY_FILE)
+        with write_folder_atomically(
+            self.path, contents=files, force=False, private=True
+        ) as folder:
+            (folder / KEY_FILE).touch(mode=0o600)
+            (folder / KEY_FILE).write_bytes(key)
+            Allowances(key).write(folder / self.users_path(state).name, state.token)
+            for name, content in (
+                (SERIES_FILE, values),
+                (STATE_FILE, {"format": FORMAT, **asdict(state)}),
+            ):
+                text = json.dumps(content, indent=2) + "\n"
+                (folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+    def _write_json(self, name: str, content: dict[str, Any]) -> None:
+        with write_file_atomically(self.path / name, force=True, parameter="series") as file:
+            file.touch(mode=0o600)
+            file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8", newline="\n")
+
+    def read_key(self) -> bytes:
+        """Return the key of the hashes of user ids."""
+        try:
+            key = (self.path / KEY_FILE).read_bytes()
+        except OSError:
+            raise _damaged_error(self.path) from None
+        if len(key) != KEY_BYTES:
+            raise _damaged_error(self.path)
+        return key
+
+    def users_path(self, state: SeriesState) -> Path:
+        """Return the file that holds what every user has used in a state."""
+        return self.path / f"allowances-{state.token}.arrow"
+
+    def _description(self, state: SeriesState, path: Path) -> dict[str, Any]:
+        """Return what the entry of the ledger says. All of it is public."""
+        settings = self.settings
+        return {
+            "mechanism": MECHANISM,
+            "epsilon": settings.epsilon,
+            "delta": settings.delta,
+            "output": str(path),
+            "unit": settings.unit,
+            "series": {"identity": self.identity, "token": state.token, **settings.to_json()},
+        }
+
+    def _description_of(self, reservation: Reservation) -> dict[str, Any]:
+        """Return what the entry must say if the settings in the folder are those that were paid."""
+        series = reservation.series or {}
+        state = SeriesState(str(series.get("token")), "")
+        return self._description(state, Path(str(reservation.description["output"])))
+
+
+@dataclass(eq=False)
+class SeriesRelease:
+    """A release of a series that has begun: its users are charged, and no noise was drawn yet.
+
+    Attributes:
+        series: The series.
+        noise: The noise of this release.
+        state: The state, in which users are charged the most that they may contribute.
+        before: What users had used before.
+        places: The places of the users of the counts.
+        allowed: The most that each of them may contribute.
+        counts: Private counts whose sums keep to that.
+    """
+
+    series: Series
+    noise: GaussianNoise
+    state: SeriesState
+    before: Allowances
+    places: Integers
+    allowed: Integers
+    counts: AllowedCounts
+
+    def limit(self, counts: PrivateCounts | SegmentedCounts) -> PrivateCounts | SegmentedCounts:
+        """Return the counts that this was begun with, limited to the allowances."""
+        if isinstance(counts, SegmentedCounts):
+            return replace(counts, flat=self.counts)
+        return self.counts
+
+    @property
+    def number(self) -> int:
+        """The number of the release in the series, from 1."""
+        return self.state.runs[-1].number
+
+    def finish(self) -> None:
+        """Lower what users are charged to what they did contribute, after all noise was drawn."""
+        spent = self.allowed - self.counts.left
+        runs = [*self.state.runs[:-1], replace(self.state.runs[-1], drawn=True)]
+        self.state = self.state.next(runs)
+        self.series.write_state(self.state, self.before.charge(self.places, spent))
+
+    def failure_note(self, path: str | Path, *, saved: bool) -> str:
+        """Return the note of an error after the release had begun.
+
+        Args:
+            path: Where the output was to be saved.
+            saved: Whether it was.
+        """
+        if not saved:
+            return (
+                f"The release is lost. What users were charged for it stays charged: release"
+                f" {self.number} of {self.series.path} can be made again, with what is left."
+            )
+        return (
+            f"{path} is saved, and is release {self.number} of {self.series.path}; only the note"
+            f" that it was published is missing. `bayesgram series publish {self.series.path}"
+            f" {self.number}` writes it."
+        )
+
+    def publish(self) -> None:
+        """Note in the ledger that the release was saved."""
+        self.series.ledger.note_published(self.series.reservation.number, self.number)
+
+
+def release_coordinates(vocabulary: Vocabulary, segments: int = 0) -> int:
+    """Return the number of coordinates of a release of a series, asked or not.
+
+    It is that of `posterior`, and one for each order: the text that allowances leave out.
+    """
+    parts = [PublicNgrams.of(part) for _, part in vocabulary.by_order]
+    return coordinate_count(parts, segments) + len(parts)
+
+
+def max_coordinates(budget: Budget, full_releases: int) -> int:
+    """Return for how many coordinates the discreteness of the noise takes half of what it may."""
+    one = calibrate_gaussian(budget, coordinates=1, units=UNITS)
+    room = Fraction(largest_slack(budget.epsilon, budget.delta)) / Fraction(
+        DISCRETENESS * one.total_variation
+    )
+    return int(room * full_releases / 2)
+
+
+def check_lasting_unit(unit: str | None) -> str:
+    """Return the unit of a series, if it lasts as long as the series does.
+
+    An allowance belongs to a user id. Where one person has a new id in every week, or for every
+    post, the ids have an allowance each, and the promise of a series would say nothing about the
+    person.
+
+    Raises:
+        UsageError: If the unit is less than everything that a user wrote.
+    """
+    if unit is None:
+        return DEFAULT_UNIT
+    unit = check_unit(unit)
+    if not is_person(unit):
+        raise UsageError.for_argument(
+            "unit",
+            repr(unit),
+            f"a series needs a unit that lasts as long as it does: {DEFAULT_UNIT!r}. Use user ids"
+            " that stay the same, and leave it out; or release without a series.",
+        )
+    return unit
+
+
+def _relative_path(path: Path, folder: Path) -> str:
+    """Return a path as seen from a folder, so that both can be moved together."""
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:  # another drive
+        return str(path)
+
+
+def _damaged_error(path: Path) -> BayesgramError:
+    return BayesgramError(
+        f"{path}: the folder of the series is damaged, so it is not known what users have used of"
+        " their allowances. The series can't go on: make a new one with `bayesgram series create`."
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

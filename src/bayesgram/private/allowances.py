@@ -1,0 +1,372 @@
+"""Allowances: how much each user may still contribute to the releases of a series.
+
+A series of W releases is paid for once, as one Gaussian mechanism of multiplier σ. Each of its
+releases has noise of multiplier σ√k, as if k of them could be paid for in full. A query that takes
+the share p of a release, and to which a user contributes z, costs that user p‖z‖²/B². The
+*allowance* of a user is k: all that a user contributes in all releases costs no more. So people who
+write little, or in some of the releases, are not scaled down at all, and the noise is that of k
+releases.
+
+`Allowances` remembers what every user has used: by a keyed hash of the user's id, in integers that
+are rounded up. `pace` says how much of it a user may use in one release. `AllowedCounts` are
+private counts whose sums keep to it: each query limits the norm of every user (`Meter`) and charges
+what was contributed. All of it is private. What a user may use follows from that user's own past
+alone, and from public settings.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from bayesgram.arrays import Hashes, Ids, Integers
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.privacy.constants import UNITS
+from bayesgram.private.counts import Array, Meter, PrivateCounts, UserCounts, UserRows
+from bayesgram.private.counts_on_disk import CountsOnDisk
+
+# What a query costs is an integer: a contribution of norm B to a whole release costs so much.
+# Squared norms are rounded up to the next 2⁻⁴⁰ of B², and shares to the next 2⁻²⁰; their products
+# then fit in 64 bits.
+FULL_RELEASE = 1 << 40
+NORM_STEP = UNITS * UNITS // FULL_RELEASE
+SHARE_STEPS = 1 << 20
+
+HASH_BYTES = 16  # two of a billion users share a hash with probability 1.5e-21
+KEY_BYTES = 32
+
+# --- Pacing ---
+
+# Somebody of whom nothing is known yet is expected in this share of the releases to come, and that
+# weighs as much as so many releases. The first releases can be generous: what a user uses too much
+# there is taken off the later ones. Chosen by benchmarks/pacing.py.
+PRIOR_ACTIVITY = 0.1
+PRIOR_RELEASES = 0.5
+
+
+def pace(
+    used: Integers, active: Ids, *, number: int, releases: int, full_releases: int
+) -> Integers:
+    """Return how much each user may use in one release, in units of which a full one is 2⁴⁰.
+
+    A user who has been in some share of the releases is expected in the same share of those to
+    come. What is left of the allowance is shared out evenly over them, so that people who write
+    often are scaled down early, instead of being left out late.
+
+    Args:
+        used: What each user has used so far.
+        active: In how many releases each user has been.
+        number: The number of this release, from 1.
+        releases: W, the number of releases of the series.
+        full_releases: k.
+
+    >>> new, often, seldom = [0, 0], [4 * FULL_RELEASE, 26], [2 * FULL_RELEASE, 2]
+    >>> used, active = np.array([new, often, seldom]).T
+    >>> pace(used, active, number=27, releases=52, full_releases=8) / FULL_RELEASE
+    array([1.        , 0.15..., 1.        ])
+    """
+    left = np.maximum(full_releases * FULL_RELEASE - used, 0)
+    before = number - 1
+    activity = (active + PRIOR_ACTIVITY * PRIOR_RELEASES) / (before + PRIOR_RELEASES)
+    to_come = np.minimum(activity, 1.0) * max(releases - number, 0)
+    even_share = np.minimum(left / (1 + to_come), FULL_RELEASE)
+    # A float may be rounded up; nobody may use more than is left.
+    paced: Integers = np.minimum(even_share.astype(np.int64), left)
+    return paced
+
+
+# --- What every user has used ---
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Allowances:
+    """What every user of a series has used so far. Private.
+
+    Attributes:
+        key: The key of the hashes.
+        high: The upper half of the hash of each user's id, ascending.
+        low: The lower half.
+        used: What each user has used, in units of which a full release is 2⁴⁰.
+        active: In how many releases each user has been.
+    """
+
+    key: bytes
+    high: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    low: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    used: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    active: Ids = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def __repr__(self) -> str:
+        return "Allowances(private)"
+
+    def with_users(self, ids: Iterable[pa.LargeBinaryArray]) -> tuple["Allowances", Integers]:
+        """Return allowances that also have these users, and the place of each of them.
+
+        Args:
+            ids: The ids of distinct users.
+
+        Raises:
+            BayesgramError: If two of the users have one hash.
+        """
+        high, low = hash_ids(ids, self.key)
+        all_high = np.concatenate([self.high, high])
+        all_low = np.concatenate([self.low, low])
+        order = _order(all_high, all_low)
+        is_new = np.ones(order.size, np.bool_)
+        is_new[1:] = (np.diff(all_high[order]) != 0) | (np.diff(all_low[order]) != 0)
+        places = np.empty(order.size, np.int64)
+        places[order] = np.cumsum(is_new) - 1
+        user_places = places[self.high.size :]
+        if np.unique(user_places).size < user_places.size:
+            raise BayesgramError(
+                "two users of these counts have one hash in the state of the series; an id must be"
+                " there once, so the counts are damaged. Count again with `bayesgram count`."
+            )
+        kept = order[is_new]
+        used = np.zeros(kept.size, np.int64)
+        active = np.zeros(kept.size, np.int32)
+        used[places[: self.high.size]] = self.used
+        active[places[: self.high.size]] = self.active
+        merged = Allowances(self.key, all_high[kept], all_low[kept], used, active)
+        return merged, user_places
+
+    def charge(self, places: Integers, costs: Integers) -> "Allowances":
+        """Return the allowances after users were in one release more.
+
+        Args:
+            places: The places of these users.
+            costs: What each of them has used.
+        """
+        used = self.used.copy()
+        used[places] += costs
+        active = self.active.copy()
+        active[places] += 1
+        return replace(self, used=used, active=active)
+
+    def write(self, path: Path, token: str) -> None:
+        """Write a file that names its token, flushed to disk by the caller."""
+        table = pa.table(
+            {"high": self.high, "low": self.low, "used": self.used, "active": self.active}
+        ).replace_schema_metadata({b"token": token.encode()})
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+
+    @classmethod
+    def read(cls, path: Path, token: str, key: bytes) -> "Allowances":
+        """Read a file that `write` has written.
+
+        Raises:
+            BayesgramError: If it is damaged, or has another token.
+        """
+        try:
+            with pa.OSFile(str(path), "rb") as file:
+                table = pa.ipc.open_file(file).read_all()
+            stated = (table.schema.metadata or {}).get(b"token", b"").decode()
+            columns = [table[name].to_numpy() for name in ("high", "low", "used", "active")]
+        except (OSError, pa.ArrowException, KeyError, ValueError):
+            raise _damaged_error(path) from None
+        types = (np.uint64, np.uint64, np.int64, np.int32)
+        if stated != token or [column.dtype for column in columns] != list(map(np.dtype, types)):
+            raise _damaged_error(path)
+        return cls(key, *columns)
+
+
+def _damaged_error(path: Path) -> BayesgramError:
+    return BayesgramError(
+        f"{path}: is missing or damaged, so it is not known what users have used of their"
+        " allowances. The series can't go on: make a new one with `bayesgram series create`."
+    )
+
+
+def hash_ids(ids: Iterable[pa.LargeBinaryArray], key: bytes) -> tuple[Hashes, Hashes]:
+    """Return both halves of a keyed hash (BLAKE2b, 128 bits) of every id."""
+    keyed = hashlib.blake2b(key=key, digest_size=HASH_BYTES)
+    digests = bytearray()
+    for batch in ids:
+        for user_id in batch.to_pylist():
+            hasher = keyed.copy()
+            hasher.update(user_id)
+            digests += hasher.digest()
+    halves = np.frombuffer(bytes(digests), "<u8").reshape(-1, 2)
+    return halves[:, 0].copy(), halves[:, 1].copy()
+
+
+def _order(high: Hashes, low: Hashes) -> Integers:
+    """Return the order of hashes by their upper half, and then by their lower one."""
+    order = np.argsort(high, kind="stable")
+    ordered = high[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        return np.lexsort((low, high))
+    return order
+
+
+# --- Counts whose sums keep to allowances ---
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AllowedCounts(PrivateCounts):
+    """Private counts of users who have a limited allowance for one release.
+
+    Only metered sums can be had of them. Users are in the order in which the counts are read.
+
+    Attributes:
+        counts: The private counts.
+        left: What each user may still use in this release. Changed by `metered_sum`.
+    """
+
+    counts: PrivateCounts
+    left: Integers
+
+    def __repr__(self) -> str:
+        return f"AllowedCounts(private, over {self.vocabulary_size:,} n-grams)"
+
+    @property
+    def vocabulary_size(self) -> int:  # type: ignore[override]
+        """V: how many n-grams the vocabulary has."""
+        return self.counts.vocabulary_size
+
+    @property
+    def vocabulary_fingerprint(self) -> str | None:  # type: ignore[override]
+        """The fingerprint of the vocabulary."""
+        return self.counts.vocabulary_fingerprint
+
+    @property
+    def unlisted_size(self) -> int:  # type: ignore[override]
+        """How many columns there are for n-grams that are not listed."""
+        return self.counts.unlisted_size
+
+    def aggregate_all(
+        self,
+        measure: Callable[[UserRows], Array],  # noqa: ARG002
+        merge: np.ufunc = np.add,  # noqa: ARG002
+    ) -> Array:
+        """Refuse: nobody's allowance would be charged."""
+        raise AssertionError("a sum that no allowance is charged for")
+
+    def metered_sum(
+        self,
+        compute: Callable[[PrivateCounts], Integers],
+        *,
+        share: float,
+        share_left: float,
+        takes_first: bool = False,
+    ) -> Integers:
+        """Return the exact sum of a query, and charge every user for what they contributed.
+
+        The norm of a user is limited such that what is left is enough for all queries to come, in
+        proportion to their shares; a query that takes first may use all of it.
+
+        Formal guarantee: the integer costs of all queries of a user never exceed what `left` was
+        at the beginning, and each is at least share·‖z‖²/B² of a full release, where z is what the
+        user contributed. They are checked before any sum is handed out.
+
+        Args:
+            compute: Returns the sum over the counts that it is given.
+            share: The share of the release (of 1/σ²) that the query takes.
+            share_left: What is left of it for all queries, this one included.
+            takes_first: Whether the query may use all that users have left.
+        """
+        steps = share_steps(share)
+        paced_by = steps if takes_first else max(share_steps(share_left), steps)
+        limits = norm_limits(self.left, paced_by)
+        squares = np.zeros(self.left.size, np.int64)
+        exact = compute(_MeteredCounts(self.counts, limits, squares))
+        costs = query_costs(squares, steps)
+        if (squares > limits * limits).any() or (costs > self.left).any():
+            raise AssertionError("a user contributed more than their limit")
+        self.left[:] -= costs
+        return exact
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _MeteredCounts(PrivateCounts):
+    """The counts of one metered sum."""
+
+    counts: PrivateCounts
+    limits: Integers
+    squares: Integers
+
+    @property
+    def vocabulary_size(self) -> int:  # type: ignore[override]
+        return self.counts.vocabulary_size
+
+    @property
+    def vocabulary_fingerprint(self) -> str | None:  # type: ignore[override]
+        return self.counts.vocabulary_fingerprint
+
+    @property
+    def unlisted_size(self) -> int:  # type: ignore[override]
+        return self.counts.unlisted_size
+
+    def aggregate_all(
+        self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
+    ) -> Array:
+        """Measure all users, each with their limit."""
+        metered = partial(
+            _measure_metered, measure=measure, limits=self.limits, squares=self.squares
+        )
+        return self.counts.aggregate_all(metered, merge)
+
+
+def _measure_metered(
+    rows: UserRows, measure: Callable[[UserRows], Array], limits: Integers, squares: Integers
+) -> Array:
+    numbers = np.arange(rows.first, rows.first + rows.user_count)
+    return measure(rows._replace(meter=Meter(limits, squares, numbers)))
+
+
+def share_steps(share: float) -> int:
+    """Return a share of a release in steps of 2⁻²⁰, rounded up.
+
+    >>> share_steps(1.0), share_steps(0.03), share_steps(1e-9)
+    (1048576, 31458, 1)
+    """
+    if not 0 < share <= 1 + 1e-9:
+        raise AssertionError(f"a share of a release is in 0 … 1, not {share}")
+    return min(int(np.ceil(share * SHARE_STEPS)), SHARE_STEPS)
+
+
+def query_costs(squares: Integers, steps: int) -> Integers:
+    """Return what contributions of these squared norms cost, rounded up twice.
+
+    >>> query_costs(np.array([UNITS * UNITS, 1, 0]), share_steps(0.5)).tolist()
+    [549755813888, 1, 0]
+    """
+    norm_steps = -(-squares // NORM_STEP)
+    costs: Integers = -(-(norm_steps * steps) // SHARE_STEPS)
+    return costs
+
+
+def norm_limits(left: Integers, steps: int) -> Integers:
+    """Return the largest norm whose cost is within what each user has left; at most B.
+
+    >>> norm_limits(np.array([FULL_RELEASE, FULL_RELEASE // 4, 0]), SHARE_STEPS) / UNITS
+    array([1. , 0.5, 0. ])
+    """
+    squares = np.minimum(left * SHARE_STEPS // steps, FULL_RELEASE) * NORM_STEP
+    limits = np.sqrt(squares).astype(np.int64)
+    limits -= limits * limits > squares  # a float's root may be rounded up
+    capped: Integers = np.minimum(limits, UNITS)
+    return capped
+
+
+def read_user_ids(counts: PrivateCounts) -> Iterator[pa.LargeBinaryArray]:
+    """Yield the ids of all users, in the order in which the counts are read.
+
+    Raises:
+        UsageError: If the counts are elsewhere, so that their users can't be asked for.
+    """
+    if isinstance(counts, UserCounts):
+        yield counts.users
+    elif isinstance(counts, CountsOnDisk):
+        for block in counts.read_blocks():
+            yield block.users
+    else:
+        raise UsageError(
+            "a release of a series needs the counts on this machine, because it keeps account of"
+            " every user; Spark can't make one. Copy the counts here, or release without a series."
+        )
