@@ -48,14 +48,15 @@ class Population:
     Attributes:
         name: What it is called in the tables.
         users: How many people there are.
+        amount: How many n-grams a person writes in a week, in the median.
     """
 
-    def __init__(self, name: str, users: int, seed: int) -> None:
+    def __init__(self, name: str, users: int, seed: int, amount: float = 4.5) -> None:
         self.name = name
         self.users = users
         self.rng = np.random.default_rng(seed)
         rng = self.rng
-        self.typical = rng.lognormal(1.5, 1.0, users)
+        self.typical = rng.lognormal(math.log(amount), 1.0, users)
         if name == "always":
             self.activity = np.ones(users)
         elif name == "a month":
@@ -120,7 +121,13 @@ def kl(truth: np.ndarray, theta: np.ndarray) -> float:
 
 
 def run(
-    vocabulary: Vocabulary, name: str, users: int, full: int, weeks: list[int], seed: int
+    vocabulary: Vocabulary,
+    name: str,
+    users: int,
+    full: int,
+    weeks: list[int],
+    seed: int,
+    amount: float,
 ) -> list[dict[str, float]]:
     """Return a row for each week that is named."""
     rng = np.random.default_rng(seed)
@@ -128,7 +135,7 @@ def run(
     light = public * np.exp(rng.normal(0, DIFFERENCE_STD, public.size))
     heavy = light * np.exp(rng.normal(0, HEAVY_STD, public.size))
     thetas = (light / light.sum(), heavy / heavy.sum())
-    population = Population(name, users, seed)
+    population = Population(name, users, seed, amount)
     settings = SeriesSettings(EPSILON, DELTA, WEEKS, full, 10**7)
     in_series = settings.release_noise(10**5)
     alone = replace(in_series, multiplier=settings.noise.multiplier * math.sqrt(WEEKS))
@@ -213,7 +220,7 @@ def main() -> None:
     parser.add_argument("vocabulary", nargs="?", type=Path)
     parser.add_argument("--pacing", action="store_true")
     parser.add_argument("--users", type=int, default=50_000)
-    parser.add_argument("--ngrams", type=int, default=5_000)
+    parser.add_argument("--amount", type=float, default=4.5)
     parser.add_argument("--full", type=int, nargs="+", default=[8])
     parser.add_argument("--weeks", type=int, nargs="+", default=[1, 4, 12, 28, 44, 52])
     parser.add_argument("--people", nargs="+", choices=NAMES, default=NAMES)
@@ -226,7 +233,9 @@ def main() -> None:
     for name in options.people:
         for full in options.full:
             print(f"{name}, k = {full}, {options.users:,} people")
-            for row in run(vocabulary, name, options.users, full, options.weeks, options.seed):
+            for row in run(
+                vocabulary, name, options.users, full, options.weeks, options.seed, options.amount
+            ):
                 print(
                     "  " + "  ".join(f"{key} {value:.3g}" for key, value in row.items()), flush=True
                 )
