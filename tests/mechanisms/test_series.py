@@ -17,9 +17,11 @@ from bayesgram.mechanisms import publish
 from bayesgram.mechanisms import series as module
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.series import Series, SeriesRun, SeriesState, max_coordinates
 from bayesgram.privacy.accounting import fits
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.allowances import FULL_RELEASE, Allowances
 from bayesgram.private.clipping import UNITS
@@ -439,6 +441,28 @@ def test_a_card_says_what_the_series_promises(series, tmp_path):
     details = card.details["by_order"]
     for order in ("1", "2"):
         assert set(details[order]["withheld"]) == {"share", "std"}
+
+
+def test_a_card_states_mu_of_the_whole_series(series, tmp_path):
+    release_with(ExactlySeeded(), series, crowd(50, 1), tmp_path / "week1")
+    card = Release.load(tmp_path / "week1").card
+    assert card.gaussian_mu == pytest.approx(1 / series.settings.noise.multiplier)
+    assert card.gaussian_mu > 1.4 / series.settings.release_noise(1).multiplier
+
+
+@pytest.mark.parametrize("by_segment", [False, True])
+def test_nobody_sets_the_noise_of_a_series_by_hand(by_segment):
+    hardly_any = Posterior(series_noise=GaussianNoise(1e-6, 0.0))
+    matrix = crowd(9, 1)
+    counts = counts_of(matrix)
+    if by_segment:
+        flat = replace(counts_of(np.hstack([matrix, matrix])), vocabulary_size=2 * SIZE)
+        counts = SegmentedCounts(flat, Segments("country", ("de", "fr"), False))
+    with pytest.raises(UsageError, match="is set by releases of a series alone"):
+        publish.release(counts, vocabulary(), hardly_any, epsilon=1)
+    if not by_segment:
+        with pytest.raises(UsageError, match="is set by releases of a series alone"):
+            hardly_any.release(counts, vocabulary(), Budget(1.0, 1e-7))
 
 
 def test_only_a_release_that_was_published_can_be_followed(series, tmp_path, monkeypatch):

@@ -311,14 +311,15 @@ def _release_in_series(
     budget = Budget(series.settings.epsilon, series.settings.delta)
     unit = None if series.settings.unit == DEFAULT_UNIT else series.settings.unit
     statements = replace(statements, unit=unit)
+
+    def for_counts(posterior: CountsMechanism) -> Mechanism[Any, Any]:
+        return posterior if segments is None else posterior.by_segment(segments, on_progress)
+
+    for_counts(posterior).check_inputs(counts, vocabulary)
     with series.locked():
         noise = series.check_release(vocabulary, segment_count)
-        in_series = replace(cast("Posterior", posterior), series_noise=noise)
-        mechanism: Mechanism[Any, Any] = (
-            in_series if segments is None else in_series.by_segment(segments, on_progress)
-        )
+        mechanism = for_counts(replace(cast("Posterior", posterior), series_noise=noise))
         check_chain_unit(mechanism, unit)
-        mechanism.check_inputs(counts, vocabulary)
         ingredients = list_ingredients(mechanism, vocabulary)
         if release_label(mechanism, vocabulary) is not Guarantee.PROVED:
             raise UsageError(

@@ -428,6 +428,7 @@ class Series:
                 "release": number,
                 "releases": self.settings.releases,
                 "full_releases": self.settings.full_releases,
+                "noise_multiplier": self.settings.noise.multiplier,
             },
         }
 
