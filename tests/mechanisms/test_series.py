@@ -559,6 +559,32 @@ def test_runs_and_states_are_as_they_were_written(series, tmp_path):
         assert "u0" not in file.read_bytes().decode("latin-1")
 
 
+def test_a_series_that_was_paid_for_with_more_noise_is_refused(series, monkeypatch):
+    """As if another version of dp-accounting found a smaller σ than the one that was charged."""
+    noise = series.settings.noise
+    smaller = replace(noise, multiplier=noise.multiplier * (1 - 1e-9))
+    monkeypatch.setattr(module, "calibrate_gaussian", lambda *_, **__: smaller)
+    with pytest.raises(BayesgramError, match="was paid for by another version"):
+        Series.open(series.path)
+
+
+def test_a_release_that_could_not_be_saved_is_lost_and_says_so(series, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Release, "save", fails)
+    with pytest.raises(OSError, match="the disk is full") as caught:
+        release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week1")
+    assert "Release 1 of" in caught.value.__notes__[0]
+    assert "is lost" in caught.value.__notes__[0]
+    assert "made again" not in caught.value.__notes__[0]
+    monkeypatch.undo()
+    assert not series.reservation.published
+    again = release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week2")
+    assert again.card.ledger["series"]["release"] == 2
+    assert series.reservation.published_releases == {2}
+
+
 def test_what_is_no_series(ledger, tmp_path):
     for path in (tmp_path / "missing", ledger.path, tmp_path):
         with pytest.raises(UsageError, match="is no series"):
