@@ -17,9 +17,11 @@ from bayesgram.mechanisms import publish
 from bayesgram.mechanisms import series as module
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.series import Series, SeriesRun, SeriesState, max_coordinates
 from bayesgram.privacy.accounting import fits
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.allowances import FULL_RELEASE, Allowances
 from bayesgram.private.clipping import UNITS
@@ -441,6 +443,28 @@ def test_a_card_says_what_the_series_promises(series, tmp_path):
         assert set(details[order]["withheld"]) == {"share", "std"}
 
 
+def test_a_card_states_mu_of_the_whole_series(series, tmp_path):
+    release_with(ExactlySeeded(), series, crowd(50, 1), tmp_path / "week1")
+    card = Release.load(tmp_path / "week1").card
+    assert card.gaussian_mu == pytest.approx(1 / series.settings.noise.multiplier)
+    assert card.gaussian_mu > 1.4 / series.settings.release_noise(1).multiplier
+
+
+@pytest.mark.parametrize("by_segment", [False, True])
+def test_nobody_sets_the_noise_of_a_series_by_hand(by_segment):
+    hardly_any = Posterior(series_noise=GaussianNoise(1e-6, 0.0))
+    matrix = crowd(9, 1)
+    counts = counts_of(matrix)
+    if by_segment:
+        flat = replace(counts_of(np.hstack([matrix, matrix])), vocabulary_size=2 * SIZE)
+        counts = SegmentedCounts(flat, Segments("country", ("de", "fr"), False))
+    with pytest.raises(UsageError, match="is set by releases of a series alone"):
+        publish.release(counts, vocabulary(), hardly_any, epsilon=1)
+    if not by_segment:
+        with pytest.raises(UsageError, match="is set by releases of a series alone"):
+            hardly_any.release(counts, vocabulary(), Budget(1.0, 1e-7))
+
+
 def test_only_a_release_that_was_published_can_be_followed(series, tmp_path, monkeypatch):
     monkeypatch.setattr(Ledger, "note_published", lambda *_: None)
     release_with(ExactlySeeded(), series, crowd(50, 1), tmp_path / "week1")
@@ -533,6 +557,32 @@ def test_runs_and_states_are_as_they_were_written(series, tmp_path):
     assert oct(series.path.stat().st_mode & 0o777) == "0o700"
     for file in series.path.iterdir():
         assert "u0" not in file.read_bytes().decode("latin-1")
+
+
+def test_a_series_that_was_paid_for_with_more_noise_is_refused(series, monkeypatch):
+    """As if another version of dp-accounting found a smaller σ than the one that was charged."""
+    noise = series.settings.noise
+    smaller = replace(noise, multiplier=noise.multiplier * (1 - 1e-9))
+    monkeypatch.setattr(module, "calibrate_gaussian", lambda *_, **__: smaller)
+    with pytest.raises(BayesgramError, match="was paid for by another version"):
+        Series.open(series.path)
+
+
+def test_a_release_that_could_not_be_saved_is_lost_and_says_so(series, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Release, "save", fails)
+    with pytest.raises(OSError, match="the disk is full") as caught:
+        release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week1")
+    assert "Release 1 of" in caught.value.__notes__[0]
+    assert "is lost" in caught.value.__notes__[0]
+    assert "made again" not in caught.value.__notes__[0]
+    monkeypatch.undo()
+    assert not series.reservation.published
+    again = release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week2")
+    assert again.card.ledger["series"]["release"] == 2
+    assert series.reservation.published_releases == {2}
 
 
 def test_what_is_no_series(ledger, tmp_path):

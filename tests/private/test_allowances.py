@@ -321,8 +321,14 @@ def test_a_file_of_allowances_comes_back_and_a_damaged_one_does_not(tmp_path):
         assert np.array_equal(getattr(again, name), getattr(state, name))
     with pytest.raises(BayesgramError, match="missing or damaged"):
         Allowances.read(file, "t2", KEY)
+    with pytest.raises(BayesgramError, match="missing or damaged"):
+        Allowances.read(file, "t1", bytes(32))  # the key of another series
     content = file.read_bytes()
-    for damaged in (content[:-9], b"", content.replace(b"used", b"uses")):
+    used = np.array([5, 7], "<i8")
+    assert content.count(used.tobytes()) + content.count(used[::-1].tobytes()) == 1
+    less = content.replace(used.tobytes(), np.array([5, 6], "<i8").tobytes())
+    less = less.replace(used[::-1].tobytes(), np.array([6, 5], "<i8").tobytes())
+    for damaged in (less, content[:-9], b"", content.replace(b"used", b"uses")):
         file.write_bytes(damaged)
         with pytest.raises(BayesgramError, match="missing or damaged"):
             Allowances.read(file, "t1", KEY)

@@ -84,6 +84,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
     def check_inputs(self, data: SegmentedCounts, vocabulary: Vocabulary) -> None:
         """Refuse counts that are not over the vocabulary, and earlier releases that do not fit."""
         data.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+        self.posterior.check_no_series()
         check_unlisted_columns(data.flat, [len(part) for _, part in vocabulary.by_order])
         if self.previous is not None:
             self.previous.check_compatible(

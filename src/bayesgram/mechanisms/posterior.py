@@ -118,6 +118,7 @@ class Posterior(CountsMechanism):
     def check_inputs(self, data: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Refuse counts of another vocabulary, and an earlier release that does not fit."""
         super().check_inputs(data, vocabulary)
+        self.check_no_series()
         check_unlisted_columns(data, [len(part) for _, part in vocabulary.by_order])
         if isinstance(self.previous, PreviousSegmentedRelease):
             raise UsageError(
@@ -127,6 +128,15 @@ class Posterior(CountsMechanism):
             )
         if self.previous is not None:
             self.previous.measurements_for(vocabulary.ngrams, vocabulary.tokenizer.name)
+
+    def check_no_series(self) -> None:
+        """Refuse noise that was set by hand: only a release of a series sets it."""
+        if self.series_noise is not None:
+            raise UsageError(
+                "series_noise: is set by releases of a series alone; leave it out, and give ",
+                Argument("series"),
+                " to release.",
+            )
 
     def by_segment(
         self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None

@@ -311,14 +311,15 @@ def _release_in_series(
     budget = Budget(series.settings.epsilon, series.settings.delta)
     unit = None if series.settings.unit == DEFAULT_UNIT else series.settings.unit
     statements = replace(statements, unit=unit)
+
+    def for_counts(posterior: CountsMechanism) -> Mechanism[Any, Any]:
+        return posterior if segments is None else posterior.by_segment(segments, on_progress)
+
+    for_counts(posterior).check_inputs(counts, vocabulary)
     with series.locked():
         noise = series.check_release(vocabulary, segment_count)
-        in_series = replace(cast("Posterior", posterior), series_noise=noise)
-        mechanism: Mechanism[Any, Any] = (
-            in_series if segments is None else in_series.by_segment(segments, on_progress)
-        )
+        mechanism = for_counts(replace(cast("Posterior", posterior), series_noise=noise))
         check_chain_unit(mechanism, unit)
-        mechanism.check_inputs(counts, vocabulary)
         ingredients = list_ingredients(mechanism, vocabulary)
         if release_label(mechanism, vocabulary) is not Guarantee.PROVED:
             raise UsageError(
@@ -331,10 +332,10 @@ def _release_in_series(
         path = cast("str | Path", options.output)
         check_output(mechanism, vocabulary, path, force=options.force)
         begun = series.begin(flat, vocabulary, path, segment_count)
-        if options.on_reserved is not None:
-            options.on_reserved(begun.number)
         saved_before = len(written_paths)
         try:
+            if options.on_reserved is not None:
+                options.on_reserved(begun.number)
             result: Release | SegmentedRelease = mechanism.draw(
                 begun.limit(counts),
                 vocabulary,
@@ -347,7 +348,7 @@ def _release_in_series(
             result.save(path, force=options.force)
             begun.publish()
         except BaseException as error:
-            saved = len(written_paths) > saved_before
+            saved = Path(path).absolute() in map(Path, written_paths[saved_before:])
             error.add_note(begun.failure_note(path, saved=saved))
             raise
     return result
@@ -614,11 +615,13 @@ def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
         else:
             is_published = entry is not None and entry.published
         if not is_published:
+            command = f"ledger publish {ledger.path} {ingredient.entry}"
+            if ingredient.series_release is not None:
+                command = f"series publish SERIES {ingredient.series_release}"
             raise UsageError(
                 f"{ingredient.name}: its entry {ingredient.entry} of {ledger.path} is not marked as"
                 " published, and only what was published can be followed. If it was, say so with"
-                f" `bayesgram ledger publish {ledger.path} {ingredient.entry}`; else leave it out."
-                " Nothing was reserved."
+                f" `bayesgram {command}`; else leave it out. Nothing was reserved."
             )
 
 

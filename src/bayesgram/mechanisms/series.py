@@ -27,7 +27,7 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -296,6 +296,12 @@ class Series:
         reservation = series.reservation
         if reservation.description != series._description_of(reservation):
             raise _damaged_error(folder)
+        if not _covers(reservation.spend, series.spend):
+            raise BayesgramError(
+                f"{folder}: was paid for by another version of bayesgram or dp-accounting, whose"
+                " noise costs less than that of this one. Go on with that version, or make a new"
+                " series; what it costs comes on top."
+            )
         return series
 
     def __repr__(self) -> str:
@@ -428,6 +434,7 @@ class Series:
                 "release": number,
                 "releases": self.settings.releases,
                 "full_releases": self.settings.full_releases,
+                "noise_multiplier": self.settings.noise.multiplier,
             },
         }
 
@@ -562,9 +569,10 @@ class SeriesRelease:
             saved: Whether it was.
         """
         if not saved:
+            again = "" if self.state.runs[-1].drawn else " It can be made again with what is left."
             return (
-                f"The release is lost. What users were charged for it stays charged: release"
-                f" {self.number} of {self.series.path} can be made again, with what is left."
+                f"Release {self.number} of {self.series.path} is lost, and what users were charged"
+                f" for it stays charged.{again}"
             )
         return (
             f"{path} is saved, and is release {self.number} of {self.series.path}; only the note"
@@ -616,6 +624,11 @@ def check_lasting_unit(unit: str | None) -> str:
             " that stay the same, and leave it out; or release without a series.",
         )
     return unit
+
+
+def _covers(paid: Spend, spend: Spend) -> bool:
+    """Return whether a reservation is enough for what the releases of a series cost now."""
+    return all(now <= then for now, then in zip(astuple(spend), astuple(paid), strict=True))
 
 
 def _relative_path(path: Path, folder: Path) -> str:

@@ -63,6 +63,7 @@ class SeriesCharge(TypedDict):
     release: int
     releases: int
     full_releases: int
+    noise_multiplier: float  # σ of one Gaussian mechanism that costs as much as the whole series
 
 
 class LedgerCharge(TypedDict):

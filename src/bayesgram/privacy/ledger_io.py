@@ -22,7 +22,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +228,7 @@ def _parse_reservations(entries: list[dict[str, Any]]) -> tuple[Reservation, ...
     for entry in entries:
         if entry["kind"] == "published":
             notes.setdefault(entry["reservation"], []).append(json.loads(entry["description"]))
-    return tuple(
+    reservations = tuple(
         Reservation(
             number=entry["number"],
             time=entry["time"],
@@ -240,6 +240,11 @@ def _parse_reservations(entries: list[dict[str, Any]]) -> tuple[Reservation, ...
         )
         for entry in entries
         if entry["kind"] == "reserved"
+    )
+    # The notes of a series are its tokens, too: they say nothing about what was published.
+    return tuple(
+        replace(entry, published=bool(entry.published_releases)) if entry.series else entry
+        for entry in reservations
     )
 
 

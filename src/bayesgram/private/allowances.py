@@ -147,11 +147,20 @@ class Allowances:
         active[places] += 1
         return replace(self, used=used, active=active)
 
+    def digest(self, token: str) -> str:
+        """Return a keyed hash of everything here and of a token, which notices any damage."""
+        hasher = hashlib.blake2b(token.encode(), key=self.key, digest_size=32)
+        for column in (self.high, self.low, self.used, self.active):
+            hasher.update(column.tobytes())
+        return hasher.hexdigest()
+
     def write(self, path: Path, token: str) -> None:
-        """Write a file that names its token, flushed to disk by the caller."""
+        """Write a file that names its token and digest, flushed to disk by the caller."""
         table = pa.table(
             {"high": self.high, "low": self.low, "used": self.used, "active": self.active}
-        ).replace_schema_metadata({b"token": token.encode()})
+        ).replace_schema_metadata(
+            {b"token": token.encode(), b"digest": self.digest(token).encode()}
+        )
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
 
@@ -160,19 +169,23 @@ class Allowances:
         """Read a file that `write` has written.
 
         Raises:
-            BayesgramError: If it is damaged, or has another token.
+            BayesgramError: If it is damaged, has another token, or was written under another key.
         """
         try:
             with pa.OSFile(str(path), "rb") as file:
                 table = pa.ipc.open_file(file).read_all()
-            stated = (table.schema.metadata or {}).get(b"token", b"").decode()
+            metadata = table.schema.metadata or {}
+            stated = [metadata.get(name, b"").decode() for name in (b"token", b"digest")]
             columns = [table[name].to_numpy() for name in ("high", "low", "used", "active")]
         except (OSError, pa.ArrowException, KeyError, ValueError):
             raise _damaged_error(path) from None
         types = (np.uint64, np.uint64, np.int64, np.int32)
-        if stated != token or [column.dtype for column in columns] != list(map(np.dtype, types)):
+        if [column.dtype for column in columns] != list(map(np.dtype, types)):
             raise _damaged_error(path)
-        return cls(key, *columns)
+        allowances = cls(key, *columns)
+        if stated != [token, allowances.digest(token)]:
+            raise _damaged_error(path)
+        return allowances
 
 
 def _damaged_error(path: Path) -> BayesgramError:

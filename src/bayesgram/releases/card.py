@@ -247,9 +247,16 @@ class Card:
 
     @property
     def noise_multiplier(self) -> float | None:
-        """σ of one Gaussian mechanism that costs as much as the release; None if it is not one."""
+        """σ of one Gaussian mechanism that costs as much as the release; None if it is not one.
+
+        Of a release of a series, it is that of the whole series: the allowances of a release follow
+        from the noisy answers of those before it.
+        """
         if self.guarantee is not Guarantee.PROVED:
             return None
+        series = (self.ledger or {}).get("series")
+        if series is not None:
+            return float(series["noise_multiplier"])
         name = TOTAL_NOISE_DETAIL if TOTAL_NOISE_DETAIL in self.details else "noise_multiplier"
         return self.details.get(name)
 
@@ -636,7 +643,9 @@ def _is_series(series: object) -> bool:
     if not isinstance(series, dict) or not isinstance(series.get("identity"), str):
         return False
     numbers = [series.get(name) for name in ("release", "releases", "full_releases")]
-    return all(type(number) is int and number >= 1 for number in numbers)
+    return all(type(number) is int and number >= 1 for number in numbers) and _is_number(
+        series.get("noise_multiplier"), 1e-9, 1e9
+    )
 
 
 def _is_ledger(ledger: object) -> bool:
