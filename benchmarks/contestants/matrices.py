@@ -17,7 +17,8 @@ from data import load
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from bayesgram.mechanisms.posterior import Design
+from bayesgram.inference.noisy_counts import PublicNgrams
+from bayesgram.mechanisms.posterior import OrderDesign
 from bayesgram.paper.algorithm_1 import paper_bounds
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.private.clipping import UNITS, ClippedCounts, Coordinates, clip, clipped_sum
@@ -121,7 +122,7 @@ def clip_ngrams(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
 
 def clip_words(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
     """Σ of clipped users, n-grams and the words they are made of, each with its weight."""
-    measured = Design.from_vocabulary(vocabulary).ngrams
+    measured = OrderDesign(PublicNgrams.of(vocabulary)).ngrams
     if who == "ours":
         total = measured.shape
         return lambda: _in_counts(
