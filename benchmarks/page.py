@@ -27,8 +27,10 @@ ORDER = (
 INTRODUCTION = """# Benchmarks
 
 At the end of this page you know how fast Bayesgram is, and how much memory it takes, beside the tools
-that one would otherwise use for the same work. On 100 MB of text it is 1.5 to 2.3 times as fast as
-polars, on 1 GB 2.5 to 3.7 times.
+that one would otherwise use for the same work. On two cores it is 1.3 to 1.8 times as fast as
+polars on 100 MB of text, and 2.1 to 3.1 times on 1 GB. On 16 cores it is not faster: on 1 GB of
+random words (1,007 MB, another machine, two runs each), `vocab` took 6.6 s and polars 5.7 s, with
+1.0 and 9.1 GB of memory; `count` took 6.5 s and polars 3.4 s, with 1.2 and 4.5 GB.
 
 How to read the tables:
 
@@ -41,8 +43,8 @@ How to read the tables:
 - A *ratio* of 3 means that Bayesgram took a third of that tool's time, both at their best.
 - Start-up is most of a short run: about 0.6 s of Bayesgram's time is Python, Arrow and Numba.
 - Generated text has few different words, which suits every hash table; `--text` takes real text.
-  *Real text* is 150,000 Reddit posts and Wikipedia paragraphs, once as they are and once with the
-  words of each row in reverse order.
+  *Real text* is 868,076 Reddit posts, Wikipedia paragraphs, commit messages, film reviews and
+  everyday sentences. The table of random words is of an earlier run.
 
 ![Megabytes of text a second, by tool](images/speed.svg)
 """
