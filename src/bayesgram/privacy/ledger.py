@@ -364,11 +364,11 @@ class Ledger:
         """
         with write_transaction(self.path) as connection:
             contents = self._read_within(connection)
-            found = contents.reservation(number).series_token
-            if found == before:
+            current_token = contents.reservation(number).series_token
+            if current_token == before:
                 text = _serialize_description({"token": token})
                 _append_entry(connection, contents, "published", number, Spend(), text)
-        if found != before:
+        if current_token != before:
             raise BayesgramError(
                 f"{self.path}: another process, or a copy of this series, has gone on with it"
                 " meanwhile; nothing was released."

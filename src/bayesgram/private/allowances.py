@@ -221,21 +221,14 @@ def _order(high: Hashes, low: Hashes) -> Integers:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AllowedCounts(PrivateCounts):
-    """Private counts of users who have a limited allowance for one release.
-
-    Only metered sums can be had of them. Users are in the order in which the counts are read.
+class _CountsOverCounts(PrivateCounts):
+    """Private counts that are over the same vocabulary as the ones below them.
 
     Attributes:
-        counts: The private counts.
-        left: What each user may still use in this release. Changed by `metered_sum`.
+        counts: The private counts below.
     """
 
     counts: PrivateCounts
-    left: Integers
-
-    def __repr__(self) -> str:
-        return f"AllowedCounts(private, over {self.vocabulary_size:,} n-grams)"
 
     @property
     def vocabulary_size(self) -> int:  # type: ignore[override]
@@ -251,6 +244,23 @@ class AllowedCounts(PrivateCounts):
     def unlisted_size(self) -> int:  # type: ignore[override]
         """How many columns there are for n-grams that are not listed."""
         return self.counts.unlisted_size
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AllowedCounts(_CountsOverCounts):
+    """Private counts of users who have a limited allowance for one release.
+
+    Only metered sums can be had of them. Users are in the order in which the counts are read.
+
+    Attributes:
+        counts: The private counts.
+        left: What each user may still use in this release. Changed by `metered_sum`.
+    """
+
+    left: Integers
+
+    def __repr__(self) -> str:
+        return f"AllowedCounts(private, over {self.vocabulary_size:,} n-grams)"
 
     def aggregate_all(
         self,
@@ -296,24 +306,11 @@ class AllowedCounts(PrivateCounts):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _MeteredCounts(PrivateCounts):
+class _MeteredCounts(_CountsOverCounts):
     """The counts of one metered sum."""
 
-    counts: PrivateCounts
     limits: Integers
     squares: Integers
-
-    @property
-    def vocabulary_size(self) -> int:  # type: ignore[override]
-        return self.counts.vocabulary_size
-
-    @property
-    def vocabulary_fingerprint(self) -> str | None:  # type: ignore[override]
-        return self.counts.vocabulary_fingerprint
-
-    @property
-    def unlisted_size(self) -> int:  # type: ignore[override]
-        return self.counts.unlisted_size
 
     def aggregate_all(
         self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
