@@ -110,3 +110,21 @@ def check_int(name: str, value: object, low: int, high: int, meaning: str) -> in
     raise UsageError.for_argument(
         name, value, f"{meaning} is a whole number from {low:,} to {high:,}."
     )
+
+
+def check_float(name: str, value: float, low: float, high: float, meaning: str) -> float:
+    """Return a number, if it is in a range.
+
+    Args:
+        name: The name of the parameter, for the message.
+        value: The number.
+        low: The smallest value that is allowed.
+        high: The largest value that is allowed.
+        meaning: What the number is, for the message.
+
+    Raises:
+        UsageError: If it is not from `low` to `high`.
+    """
+    if low <= value <= high:
+        return float(value)
+    raise UsageError.for_argument(name, value, f"{meaning} is a number from {low:g} to {high:g}.")

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from bayesgram.errors import BayesgramError
 from bayesgram.io.atomic import REPLACED, find_temporary_folders
-from bayesgram.mechanisms.series import Series
+from bayesgram.mechanisms.series import RELEASE, Series
 from bayesgram.privacy.ledger_io import read_ledger
-from bayesgram.private.allowances import Allowances
 from bayesgram.releases.release import Release
 from faults.run_command import COUNTS_BYTES, read_counts
 from faults.scenarios import LEDGER, SCENARIOS, SERIES, make_inputs
@@ -322,9 +321,8 @@ def read_series(folder):
     """Return what users have used, how many releases were drawn, and those noted as published."""
     series = Series.open(folder / SERIES)
     state = series.read_state()
-    users = Allowances.read(series.users_path(state), state.token, series.read_key())
-    used = users.used.tolist()
-    return used, state.drawn, series.reservation.published_releases
+    used = series.read_allowances(state, RELEASE).used.tolist()
+    return used, state.drawn(RELEASE), series.reservation.published_releases
 
 
 def _message_problems(fault, outcome):

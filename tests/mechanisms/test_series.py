@@ -23,7 +23,7 @@ from bayesgram.privacy.accounting import fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.private.allowances import FULL_RELEASE, Allowances
+from bayesgram.private.allowances import FULL_RELEASE
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -83,8 +83,7 @@ def release_with(noise, series, matrix, output, names=None, **options):
 
 
 def allowances_of(series):
-    state = series.read_state()
-    return Allowances.read(series.users_path(state), state.token, series.read_key())
+    return series.read_allowances(series.read_state(), module.RELEASE)
 
 
 def used_by(series, *names):
@@ -366,9 +365,12 @@ def test_a_state_that_was_restored_or_lost_is_refused(series, tmp_path):
         kept.rename(series.path)
     assert not (tmp_path / "week2").exists()
     # The allowances of an older state under the name of the newest one.
-    newest = series.users_path(series.read_state())
+    shutil.rmtree(copy)
+    shutil.copytree(series.path, copy)
+    release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week-between")
+    [newest] = series.path.glob("releases-*.arrow")
     content = newest.read_bytes()
-    [old] = copy.glob("allowances-*.arrow")
+    [old] = copy.glob("releases-*.arrow")
     shutil.copy(old, newest)
     with pytest.raises(BayesgramError, match="missing or damaged"):
         release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week2")
@@ -433,9 +435,9 @@ def test_a_card_says_what_the_series_promises(series, tmp_path):
     card = Release.load(tmp_path / "week2").card
     assert (card.epsilon, card.delta) == (EPSILON, DELTA)
     assert card.ledger["series"]["release"] == 2
-    assert "release 2 of at most 10; ε and δ are for all of them together" in str(card)
+    assert "release 2 of at most 10; ε and δ are for everything in the series" in str(card)
     assert (
-        "They belong to one series of at most 10 releases, which together stay within ε = 1,"
+        "The 2 releases belong to one series, and everything in it together stays within ε = 1,"
         " δ = 1e-07 (PROVED)" in card.chain_sentence
     )
     details = card.details["by_order"]

@@ -382,7 +382,7 @@ def test_a_discovery_warns_and_goes_on(caplog):
 def test_a_discovery_reads_the_same_records_whatever_they_are_compared_with():
     records = read_records(people(sentences(0, 9)), text_column="text", user_column="user")
     public = type("Public", (), {"vocabulary": vocabulary_of(sentences(0, 9))})
-    passed = list(LocalText(records, 1 << 20)._checked_records(public))
+    passed = list(LocalText(records, 1 << 20).checked_records(public))
     assert [batch.text.to_pylist() for batch in passed] == [
         batch.text.to_pylist() for batch in records
     ]

@@ -40,14 +40,15 @@ class BudgetNotice:
         return cls.current
 
     @classmethod
-    def open_series(cls, series: Path, output: Path) -> "BudgetNotice":
+    def open_series(cls, series: Path, output: Path, kind: str = "release") -> "BudgetNotice":
         """Expect that users of a series are charged from here on.
 
         Args:
             series: The folder of the series.
             output: Where the result goes.
+            kind: "release" or "discovery".
         """
-        cls.current = SeriesNotice(series, None, output, _status(output))
+        cls.current = SeriesNotice(series, None, output, _status(output), kind=kind)
         return cls.current
 
     @classmethod
@@ -97,8 +98,11 @@ class BudgetNotice:
         return f"see `bayesgram ledger show {self.ledger}`."
 
 
+@dataclass
 class SeriesNotice(BudgetNotice):
     """The same for a release of a series: `ledger` is its folder, `entry` the release's number."""
+
+    kind: str = "release"  # or "discovery"
 
     @property
     def sentence(self) -> str:
@@ -106,10 +110,16 @@ class SeriesNotice(BudgetNotice):
         if self.entry is None:
             return ""
         if self.is_published:
+            option = " --discovery" if self.kind == "discovery" else ""
             return (
-                f"the release is in {self.output}, as release {self.entry} of {self.ledger}; only"
-                f" the note that it was published may be missing: `bayesgram series publish"
-                f" {self.ledger} {self.entry}` writes it."
+                f"the {self.kind} is in {self.output}, as {self.kind} {self.entry} of"
+                f" {self.ledger}; only the note that it was published may be missing: `bayesgram"
+                f" series publish {self.ledger} {self.entry}{option}` writes it."
+            )
+        if self.kind == "discovery":
+            return (
+                "the discovery was not saved. If its noise was drawn, the next discovery of the"
+                f" series has what it found: {self._next_step}"
             )
         return (
             f"the release is lost, and what its users were charged stays charged: {self._next_step}"

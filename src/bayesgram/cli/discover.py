@@ -17,6 +17,7 @@ from bayesgram.errors import Argument, UsageError
 if TYPE_CHECKING:
     from bayesgram.lm.language_model import LanguageModel
     from bayesgram.mechanisms.discovery import Settings
+    from bayesgram.mechanisms.series import Series
     from bayesgram.privacy.budget import Budget
     from bayesgram.public.discovered_ngrams import Discovery, Review
     from bayesgram.public.vocabulary import Vocabulary
@@ -83,12 +84,13 @@ def discover(  # noqa: PLR0915 - one step after another
         ),
     ] = None,
     rounds: Annotated[
-        int,
+        int | None,
         typer.Option(
             parser=parse_int,
             help="How many rounds share the budget. More rounds find more and take longer.",
+            show_default="10",
         ),
-    ] = 10,
+    ] = None,
     open_: Annotated[
         bool,
         typer.Option(
@@ -105,6 +107,15 @@ def discover(  # noqa: PLR0915 - one step after another
         ),
     ] = None,
     ledger: options.LedgerFile = None,
+    series: Annotated[
+        Path | None,
+        typer.Option(
+            help="The series that this is a discovery of, which is paid for already; leave"
+            " --epsilon, --delta, --rounds and --ledger out. Weights add up from one discovery to"
+            " the next.",
+            show_default=False,
+        ),
+    ] = None,
     unit: options.Unit = None,
     dry_run: options.DryRun = False,
     seed: options.Seed = None,
@@ -130,6 +141,7 @@ def discover(  # noqa: PLR0915 - one step after another
     from bayesgram.io.uris import to_input
     from bayesgram.mechanisms.base import Randomness
     from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in_text, make_mechanism
+    from bayesgram.mechanisms.running_discovery import check_series_discovery, discover_in_series
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
@@ -144,8 +156,11 @@ def discover(  # noqa: PLR0915 - one step after another
     if plot is not None:
         plots.check_plot(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
     Randomness.from_seed(seed)
-    budget = _make_budget(epsilon, delta)
-    memory_bytes = engine_options.memory_bytes
+    given = {"epsilon": epsilon, "delta": delta, "rounds": rounds, "ledger": ledger, "seed": seed}
+    open_series = _open_series(
+        series, {**given, "dry_run": dry_run or None}, engine_options=engine_options
+    )
+    budget = _make_budget(epsilon, delta) if open_series is None else open_series.settings.budget
     vocabulary = Vocabulary.load(vocab)
     chosen_orders = None
     if orders is not None:
@@ -153,15 +168,18 @@ def discover(  # noqa: PLR0915 - one step after another
     settings = Settings.for_vocabulary(
         vocabulary, chosen_orders, at_least=at_least, max_new=max_new, open=open_, rounds=rounds
     )
-    settings.calibrate(budget)
     open_ledger = None if ledger is None else Ledger.open(ledger)
     public = PublicTextModel.from_vocabulary(
         vocabulary, _load_public_model(model or _model_of_rows(vocabulary, vocab))
     )
     checked_unit = None if unit is None else check_unit(unit)
-    mechanism = make_mechanism(
-        settings, budget, public.vocabulary, seed=seed, ledger=open_ledger, unit=checked_unit
-    )
+    if open_series is None:
+        settings.calibrate(budget)
+        mechanism = make_mechanism(
+            settings, budget, public.vocabulary, seed=seed, ledger=open_ledger, unit=checked_unit
+        )
+    else:
+        check_series_discovery(open_series, public, settings, checked_unit)
     columns: dict[str, Any] = {
         "user_column": user_column,
         "text_column": text_column,
@@ -173,11 +191,11 @@ def discover(  # noqa: PLR0915 - one step after another
         label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
         print_discovery_dry_run(mechanism, open_ledger, unit or DEFAULT_UNIT, label, json=json)
         return
-    notice = None if ledger is None else BudgetNotice.open(ledger, budget, output)
+    notice = _open_notice(series, ledger, budget, output)
     drop_matches = _DropMatches(patterns)
+    budget_arguments = {} if open_series else {"seed": seed, "ledger": open_ledger}
     arguments: dict[str, Any] = {
-        "seed": seed,
-        "ledger": open_ledger,
+        **budget_arguments,
         "output": output,
         "force": force,
         "unit": unit,
@@ -192,24 +210,38 @@ def discover(  # noqa: PLR0915 - one step after another
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
             records = bar.records(private, require_rows=True, **columns)
-            text = LocalText(records, memory_bytes)
-            discovery = discover_in_text(text, public, settings, budget, **arguments)
+            text = LocalText(records, engine_options.memory_bytes)
+            if open_series is None:
+                discovery = discover_in_text(text, public, settings, budget, **arguments)
+            else:
+                discovery = discover_in_series(text, public, settings, open_series, **arguments)
     BudgetNotice.close()
     if plot is not None:
         _draw(discovery, plot, force=force)
-    if json:
-        document: dict[str, Any] = {
-            "output": str(output),
-            "card": discovery.card.to_json(),
-            "found": _rows(discovery),
-        }
-        if patterns:
-            document |= _count_dropped(drop_matches.review)
-        console.print_json(document)
-        return
-    if patterns:
-        console.print_note(_dropped_sentence(drop_matches.review, "match --drop"))
-    _print_discovery(discovery, settings, budget, output, verbose=verbose)
+    _print_result(discovery, settings, budget, output, drop_matches, json=json, verbose=verbose)
+
+
+def _open_series(
+    series: Path | None, given: "dict[str, object]", *, engine_options: options.EngineOptions
+) -> "Series | None":
+    """Return the series, if one was given; refuse options that a discovery of it can't have."""
+    if series is None:
+        return None
+    from bayesgram.mechanisms.publish import refuse_series_options
+    from bayesgram.mechanisms.series import Series
+
+    engines.refuse_series_on_spark(engine_options.engine, engine_options.master)
+    refuse_series_options(given)
+    return Series.open(series)
+
+
+def _open_notice(
+    series: Path | None, ledger: Path | None, budget: "Budget", output: Path
+) -> BudgetNotice | None:
+    """Expect that a series or a ledger is charged from here on, if there is one."""
+    if series is not None:
+        return BudgetNotice.open_series(series, output, kind="discovery")
+    return None if ledger is None else BudgetNotice.open(ledger, budget, output)
 
 
 def _make_budget(epsilon: float | None, delta: float | None) -> "Budget":
@@ -238,6 +270,42 @@ def _load_public_model(path: Path | None) -> "LanguageModel | None":
     return PublicModel.load(path).mixture
 
 
+def _print_result(
+    discovery: "Discovery",
+    settings: "Settings",
+    budget: "Budget",
+    output: Path,
+    drop_matches: "_DropMatches",
+    *,
+    json: bool,
+    verbose: bool,
+) -> None:
+    """Print a discovery as JSON, or for people.
+
+    Args:
+        discovery: What was found.
+        settings: What was searched for.
+        budget: What it cost.
+        output: Where it was written.
+        drop_matches: What --drop has dropped.
+        json: Whether to print JSON.
+        verbose: Whether to print the whole card.
+    """
+    if json:
+        document: dict[str, Any] = {
+            "output": str(output),
+            "card": discovery.card.to_json(),
+            "found": _rows(discovery),
+        }
+        if drop_matches.patterns:
+            document |= _count_dropped(drop_matches.review)
+        console.print_json(document)
+        return
+    if drop_matches.patterns:
+        console.print_note(_dropped_sentence(drop_matches.review, "match --drop"))
+    _print_discovery(discovery, settings, budget, output, verbose=verbose)
+
+
 def _print_discovery(
     discovery: "Discovery",
     settings: "Settings",
@@ -263,15 +331,33 @@ def _print_discovery(
     ]
     summary = "no n-gram that the vocabulary lacks"
     if len(discovery):
+        level = (
+            f"Each has a noisy weight above the threshold T = {discovery.threshold:.1f}, so many"
+            " people write it."
+        )
+        if discovery.found_in is not None:
+            new = int(discovery.is_new.sum())
+            level = (
+                f"{new:,} of them are new. Their noisy weights of all discoveries so far add up to"
+                f" more than the threshold T = {discovery.threshold:.1f}."
+            )
         summary = (
             f"{len(discovery):,} n-grams that the vocabulary lacks: {console.join_words(by_order)}."
-            f" Each has a noisy weight above the threshold T = {discovery.threshold:.1f}, so many"
-            " people write it."
+            f" {level}"
         )
     lines = discovery.card.summary_lines if verbose else summary_fields(discovery.card)
     console.write_fields([("Found", summary), *lines, ("Written to", str(output))])
-    if not len(discovery):
-        _explain_empty_discovery(discovery, settings, budget)
+    new_rows = [
+        row for row, is_new in zip(_rows(discovery), discovery.is_new, strict=True) if is_new
+    ]
+    if not new_rows:
+        if discovery.found_in is None:
+            _explain_empty_discovery(discovery, settings, budget)
+        else:
+            console.print_note(
+                "Nothing new was found. Weights add up, so the next discovery of the series may"
+                " find what this one did not."
+            )
         return
     rows = [
         (
@@ -280,9 +366,11 @@ def _print_discovery(
             f"{row[WEIGHT]:,.1f}",
             _bar(discovery, row[WEIGHT]),
         )
-        for row in _rows(discovery)[:MAX_ROWS]
+        for row in new_rows[:MAX_ROWS]
     ]
-    title = "All of it" if len(discovery) <= MAX_ROWS else f"The {MAX_ROWS} heaviest"
+    title = "All of it" if len(new_rows) <= MAX_ROWS else f"The {MAX_ROWS} heaviest"
+    if discovery.found_in is not None:
+        title += ", of what is new"
     columns = ["n-gram", "order", "weight", "above T"]
     console.print_table(title, columns, rows, right=["order", "weight"])
     _print_suspicious(discovery, json=False)
@@ -290,7 +378,7 @@ def _print_discovery(
 
 def _bar(discovery: "Discovery", weight: float) -> str:
     """Return a bar as long as a weight is above T, on a scale that ends at the heaviest."""
-    largest = float(discovery.weights.max()) - discovery.threshold
+    largest = float(discovery.weights[discovery.is_new].max()) - discovery.threshold
     if largest <= 0:
         return "█"
     return "█" * max(1, round(BAR_LENGTH * (weight - discovery.threshold) / largest))
@@ -320,10 +408,10 @@ def _explain_empty_discovery(
 
 
 def _draw(discovery: "Discovery", plot: Path, *, force: bool) -> None:
-    """Write the picture, unless nothing was found."""
+    """Write the picture of what is new, unless nothing is."""
     from bayesgram.reports import pictures
 
-    if not len(discovery):
+    if not discovery.is_new.any():
         console.print_note(f"Nothing to draw: {plot} was not written.")
         return
     level = discovery.threshold
@@ -332,8 +420,12 @@ def _draw(discovery: "Discovery", plot: Path, *, force: bool) -> None:
         discovery.orders.tolist(),
         discovery.weights.tolist(),
     )
-    rows = list(zip(*columns, strict=True))
-    subtitle = f"{len(discovery):,} n-grams, {discovery.card.claim}, T = {level:.1f}"
+    rows = [
+        row
+        for row, is_new in zip(zip(*columns, strict=True), discovery.is_new, strict=True)
+        if is_new
+    ]
+    subtitle = f"{len(rows):,} n-grams, {discovery.card.claim}, T = {level:.1f}"
     plots.save_plot(
         lambda: pictures.draw_discoveries(rows, level, discovery.noise_std, subtitle=subtitle),
         plot,
@@ -462,13 +554,13 @@ class _DropMatches:
     """A callback that drops what matches patterns before a discovery is saved."""
 
     def __init__(self, patterns: list[re.Pattern[str]]) -> None:
-        self._patterns = patterns
+        self.patterns = patterns
         self.review: Review | None = None  # what was dropped, if anything was found
 
     def __call__(self, discovery: "Discovery") -> "Discovery":
         from bayesgram.public.discovered_ngrams import apply_review
 
-        self.review = apply_review(discovery, None, self._patterns)
+        self.review = apply_review(discovery, None, self.patterns)
         return self.review.kept
 
 
@@ -496,10 +588,14 @@ def _rows(discovery: "Discovery") -> list[dict[str, Any]]:
         discovery.weights.tolist(),
         suspicions_of(discovery.ngrams),
     )
-    return [
+    rows: list[dict[str, Any]] = [
         {NGRAM: ngram, "order": order, WEIGHT: round(weight, 3), REASON: reason}
         for ngram, order, weight, reason in zip(*columns, strict=True)
     ]
+    if discovery.found_in is not None:
+        for row, run in zip(rows, discovery.found_in.tolist(), strict=True):
+            row["found_in"] = run
+    return rows
 
 
 def _shorten(ngram: str) -> str:

@@ -74,6 +74,14 @@ def create(
             " more text of people who write much and often is left out.",
         ),
     ] = 8,
+    discovery_share: Annotated[
+        float,
+        typer.Option(
+            parser=parse_float,
+            help="The share of the budget that discoveries take, such as 0.2; 0 if the series has"
+            " none.",
+        ),
+    ] = 0.0,
     unit: options.Unit = None,
     coordinates: Annotated[
         int | None,
@@ -104,6 +112,7 @@ def create(
         full_releases=full_releases,
         unit=unit,
         coordinates=coordinates,
+        discovery_share=discovery_share,
     )
     sentences = [
         (
@@ -111,9 +120,12 @@ def create(
             f" {made.reservation.number}."
         ),
         f"All of them together cost ε = {epsilon:g} and δ = {delta:g}.",
-        _noise_sentence(made),
+        *_noise_sentences(made),
         KEEP_NOTE,
-        "Give it to `release` with --series.",
+        (
+            f"Give it to {'`release` and `discover`' if discovery_share else '`release`'} with"
+            " --series."
+        ),
     ]
     console.print_summary(sentences, _report(made), json=json, verbose=verbose)
 
@@ -127,44 +139,61 @@ def show(series: Folder, json: options.Json = False, verbose: options.Verbose = 
 
     Example: bayesgram series show weekly.series
     """
-    from bayesgram.mechanisms.series import Series
+    from bayesgram.mechanisms.series import DISCOVERY, RELEASE, Series
 
     opened = Series.open(series)
     state = opened.read_state()
-    published = opened.reservation.published_releases
+    settings = opened.settings
+    released = state.drawn(RELEASE)
+    discovered = state.drawn(DISCOVERY)
+    reservation = opened.reservation
+    published = {
+        RELEASE: reservation.published_releases,
+        DISCOVERY: reservation.published_discoveries,
+    }
     report = {
         **_report(opened),
-        "released": state.drawn,
-        "left": opened.settings.releases - state.drawn,
+        "released": released,
+        "left": settings.releases - released,
+        "discovered": discovered,
         "coordinates_left": opened.settings.coordinates - state.coordinates,
     }
     runs = [
         {
-            "release": str(run.number),
+            "kind": run.kind,
+            "number": str(run.number),
             "time": run.time,
-            "state": _run_state(drawn=run.drawn, published=run.number in published),
+            "state": _run_state(drawn=run.drawn, published=run.number in published[run.kind]),
             "output": run.output,
         }
         for run in state.runs
     ]
     if json:
-        numbered = [{**run, "release": int(run["release"])} for run in runs]
+        numbered = [{**run, "number": int(run["number"])} for run in runs]
         console.print_json({**report, "runs": numbered})
         return
-    columns = ("release", "time (UTC)", "state", "output")
+    columns = ("kind", "number", "time (UTC)", "state", "output")
     rows = [
-        (run["release"], run["time"][:16].replace("T", " "), run["state"], run["output"])
+        (
+            run["kind"],
+            run["number"],
+            run["time"][:16].replace("T", " "),
+            run["state"],
+            run["output"],
+        )
         for run in runs
     ]
-    console.print_table(f"Series {series}", columns, rows, right=("release",))
-    settings = opened.settings
+    console.print_table(f"Series {series}", columns, rows, right=("number",))
+    made = f"{released} of at most {settings.releases} releases were made"
+    if settings.discovery_share:
+        made += f", and {discovered} of at most {settings.releases} discoveries"
     sentences = [
-        f"{state.drawn} of at most {settings.releases} releases were made.",
+        f"{made}.",
         (
-            f"All releases of the series together are (ε = {settings.epsilon:g},"
+            f"Everything in the series together is (ε = {settings.epsilon:g},"
             f" δ = {settings.delta:g})-differentially private (PROVED) for {settings.unit}."
         ),
-        _noise_sentence(opened),
+        *_noise_sentences(opened),
     ]
     console.print_summary(sentences, report, json=False, verbose=verbose)
 
@@ -177,6 +206,9 @@ def publish(
         int,
         typer.Argument(parser=parse_int, metavar="NUMBER", help="The release.", show_default=False),
     ],
+    discovery: Annotated[
+        bool, typer.Option("--discovery", help="The number is that of a discovery.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Note that a release of a series was published, where a run was stopped just before that.
@@ -185,19 +217,20 @@ def publish(
 
     Example: bayesgram series publish weekly.series 1
     """
-    from bayesgram.mechanisms.series import Series
+    from bayesgram.mechanisms.series import DISCOVERY, RELEASE, Series
 
     opened = Series.open(series)
-    drawn = {run.number for run in opened.read_state().runs if run.drawn}
+    kind = DISCOVERY if discovery else RELEASE
+    runs = opened.read_state().runs
+    drawn = {run.number for run in runs if run.drawn and run.kind == kind}
     if release not in drawn:
         raise UsageError.for_argument(
-            "release", release, f"no release of {series} with this number was drawn."
+            "release", release, f"no {kind} of {series} with this number was drawn."
         )
-    opened.ledger.note_published(opened.reservation.number, release)
-    report = {"series": str(series), "release": release, "published": True}
-    console.print_summary(
-        [f"Release {release} of {series} is noted as published."], report, json=json, verbose=False
-    )
+    opened.ledger.note_published(opened.reservation.number, release, discovery=discovery)
+    report = {"series": str(series), kind: release, "published": True}
+    sentence = f"{kind.capitalize()} {release} of {series} is noted as published."
+    console.print_summary([sentence], report, json=json, verbose=False)
 
 
 def _report(series: "Series") -> dict[str, Any]:
@@ -212,14 +245,30 @@ def _report(series: "Series") -> dict[str, Any]:
     }
 
 
-def _noise_sentence(series: "Series") -> str:
+def _noise_sentences(series: "Series") -> list[str]:
     settings = series.settings
-    narrower = (settings.releases / settings.full_releases) ** 0.5
-    return (
-        f"The noise of each release is that of {settings.full_releases} releases in this budget:"
-        f" {narrower:.2g} times narrower than if everybody could contribute in full to all"
-        f" {settings.releases}."
+    full = settings.full_releases
+    narrower = (settings.releases / full) ** 0.5
+    release_sentence = (
+        f"The noise of each release is that of {full} releases in this budget: {narrower:.2g} times"
+        f" narrower than if everybody could contribute in full to all {settings.releases}."
     )
+    if not settings.discovery_share:
+        return [release_sentence]
+    wider = (1 - settings.discovery_share) ** -0.5
+    level = settings.running_threshold().levels[-1]
+    weekly = level / settings.releases
+    share_sentence = (
+        f"Discoveries take {settings.discovery_share:.0%} of the budget, which makes the noise of"
+        f" releases {wider:.2g} times wider. All of them together publish what only one user wrote"
+        f" with a probability of at most {settings.failure:g}."
+    )
+    level_sentence = (
+        f"Weights add up from one discovery to the next. In discovery {settings.releases}, a sum"
+        f" must exceed {level:,.0f}: {weekly:,.1f} users each time, if they write nothing else that"
+        " is new."
+    )
+    return [release_sentence, share_sentence, level_sentence]
 
 
 def _run_state(*, drawn: bool, published: bool) -> str:

@@ -46,8 +46,10 @@ from bayesgram.mechanisms.publish import (
     check_published,
     describe_entry,
     publish,
+    refuse_series_options,
     require_output,
 )
+from bayesgram.mechanisms.series import Series
 from bayesgram.privacy.accounting import Allowance, Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.constants import MAX_CANDIDATES, MIN_CANDIDATE_WEIGHT, UNITS
@@ -137,7 +139,7 @@ class Settings:
         Args:
             vocabulary: The public vocabulary.
             orders: The orders to search; all that the vocabulary lists if it is left out.
-            **others: Other fields of the settings.
+            **others: Other fields of the settings; those that are None have their defaults.
 
         Raises:
             UsageError: If the vocabulary does not list an order: all of its n-grams would be new.
@@ -151,7 +153,8 @@ class Settings:
                 f"the vocabulary lists n-grams of order {', '.join(map(str, listed))}; search "
                 "among those, or make one with `bayesgram vocab --orders`.",
             )
-        return cls(wanted, **others)
+        stated = {name: value for name, value in others.items() if value is not None}
+        return cls(wanted, **stated)
 
     def calibrate(self, budget: Budget, allowance: Allowance = UNLIMITED) -> Threshold:
         """Return noise, floor and level; `allowance` is what a ledger still allows."""
@@ -217,7 +220,7 @@ class LocalText:
     ) -> Candidates:
         """Return all users' candidates, added up exactly."""
         return sum_candidates(
-            self._checked_records(public), public, orders, bound, memory=self.memory
+            self.checked_records(public), public, orders, bound, memory=self.memory
         )
 
     def lists(
@@ -225,10 +228,10 @@ class LocalText:
     ) -> AbstractContextManager[RoundLists]:
         """Return all users' lists, which exist as long as the block lasts."""
         return list_candidates(
-            self._checked_records(public), public, orders, max_candidates, memory=self.memory
+            self.checked_records(public), public, orders, max_candidates, memory=self.memory
         )
 
-    def _checked_records(self, public: PublicTextModel) -> Iterable[Records]:
+    def checked_records(self, public: PublicTextModel) -> Iterable[Records]:
         """Return the records; a warning follows the last of them if many rows are public text.
 
         An error would be an output of the discovery that no noise covers.
@@ -417,30 +420,10 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
             statements: What the curator states, for the card.
             charge: What the card says of the ledger's entry.
         """
-        ordered = pa.table({"ngram": ngrams, "weight": weights}).sort_by(
-            [("weight", "descending"), ("ngram", "ascending")]
-        )
-        ngrams = ordered["ngram"].combine_chunks()
-        weights = ordered["weight"].to_numpy()
-        if not self.settings.open:
-            rows = has_known_words(ngrams, public.vocabulary)
-            ngrams = ngrams.filter(pa.array(rows))
-            weights = weights[rows]
-        ngrams = ngrams[: self.settings.max_new]
-        weights = weights[: self.settings.max_new]
-        logs = public.log_probabilities(ngrams)
         card = self._make_card(public.vocabulary, statements, charge, seeded=seeded)
-        claim = DiscoveryClaim(
-            self.budget.epsilon,
-            self.budget.delta,
-            card.guarantee.name,
-            ledger=None if charge is None else charge["ledger"],
-            entry=None if charge is None else charge["entry"],
-            unit=statements.unit,
-            fingerprint=_hash_discovery(ngrams, weights),
+        return assemble_discovery(
+            pa.table({"ngram": ngrams, "weight": weights}), public, self.settings, card
         )
-        vocabulary = extend_vocabulary(public.vocabulary, ngrams, logs, claim)
-        return Discovery(ngrams, weights, logs, self.threshold.multiplier, card, vocabulary)
 
     def _make_card(
         self, vocabulary: Vocabulary, statements: Statements, charge: Charge, *, seeded: bool
@@ -466,6 +449,52 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
             command=statements.command,
             ledger=None if charge is None else dict(charge),
         )
+
+
+def assemble_discovery(
+    found: pa.Table,
+    public: PublicTextModel,
+    settings: Settings,
+    card: Card,
+) -> Discovery:
+    """Return a discovery of what exceeded the level. It reads nothing private.
+
+    Args:
+        found: The columns `ngram` and `weight`; in a series also `found_in`, the number of the run.
+        public: Public text.
+        settings: What was searched for.
+        card: The card.
+    """
+    vocabulary = public.vocabulary
+    found = found.sort_by([("weight", "descending"), ("ngram", "ascending")]).combine_chunks()
+    if not settings.open:
+        ngrams = found["ngram"].combine_chunks()
+        found = found.filter(pa.array(has_known_words(ngrams, vocabulary)))
+    found = found.slice(0, settings.max_new)
+    ngrams = found["ngram"].combine_chunks()
+    weights = found["weight"].to_numpy()
+    charge = card.ledger or {}
+    series = charge.get("series") or {}
+    claim = DiscoveryClaim(
+        card.epsilon or 0.0,
+        card.delta or 0.0,
+        card.guarantee.name,
+        ledger=charge.get("ledger"),
+        entry=charge.get("entry"),
+        unit=card.unit,
+        fingerprint=_hash_discovery(ngrams, weights),
+        series_discovery=series.get("release"),
+    )
+    logs = public.log_probabilities(ngrams)
+    return Discovery(
+        ngrams,
+        weights,
+        logs,
+        float(card.details["noise_multiplier"]),
+        card,
+        extend_vocabulary(vocabulary, ngrams, logs, claim),
+        found["found_in"].to_numpy() if "found_in" in found.column_names else None,
+    )
 
 
 def _hash_discovery(ngrams: pa.LargeStringArray, weights: Floats) -> str:
@@ -504,7 +533,7 @@ def discover(
     at_least: int = 1,
     max_new: int | None = None,
     open: bool = False,  # noqa: A002 - as the option is called
-    rounds: int = DEFAULT_ROUNDS,
+    rounds: int | None = None,
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
@@ -514,6 +543,7 @@ def discover(
     output: str | Path | None = None,
     force: bool = False,
     unit: str | None = None,
+    series: Series | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
 ) -> Discovery:
@@ -532,7 +562,8 @@ def discover(
         at_least: What fewer people write does not come out, noise aside.
         max_new: How many n-grams may come out.
         open: Whether words may come out that are neither public nor found by themselves.
-        rounds: How often people are asked, in one budget; more rounds find more.
+        rounds: How often people are asked, in one budget; more rounds find more. 10 if it is left
+            out.
         user_column: Which column holds the user id.
         text_column: Which column holds the text.
         skip_bad_rows: Whether rows that can't be read are skipped instead of refused.
@@ -543,6 +574,9 @@ def discover(
         output: The folder to save the discovery in; if it is left out, it is only in memory.
         force: Whether a discovery that is already in that folder may be replaced.
         unit: What one user id stands for, where it is not all of a user's text.
+        series: The series that this is a discovery of, which is paid for already: give no budget,
+            rounds, ledger or seed. `output` is needed. The result is all that the series has found
+            so far.
         delimiter: What separates the columns of CSV and TSV files, if not commas and tabs.
         encoding: That of text files, such as "latin-1".
 
@@ -562,11 +596,30 @@ def discover(
         >>> bg.discover(private, vocabulary, epsilon=1, open=True, seed=1).ngrams.to_pylist()
         ['skibidi']
     """
-    checked_budget = require_budget(resolve_budget(budget, epsilon, delta), DiscoveryMechanism.name)
+    if series is not None:
+        refuse_series_options(
+            {
+                "budget": budget,
+                "epsilon": epsilon,
+                "delta": delta,
+                "rounds": rounds,
+                "seed": seed,
+                "ledger": ledger,
+            }
+        )
     settings = Settings.for_vocabulary(
-        vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds
+        vocabulary,
+        orders,
+        at_least=at_least,
+        max_new=max_new,
+        open=open,
+        rounds=rounds,
     )
-    settings.calibrate(checked_budget)  # a budget that won't do is refused before anything is read
+    if series is None:
+        checked_budget = require_budget(
+            resolve_budget(budget, epsilon, delta), DiscoveryMechanism.name
+        )
+        settings.calibrate(checked_budget)  # a budget that won't do is refused before reading
     text: PrivateText = inputs
     if not isinstance(inputs, PrivateText):
         records = read_records(
@@ -578,9 +631,18 @@ def discover(
             encoding=encoding,
         )
         text = LocalText(records, memory)
+    public = PublicTextModel.from_vocabulary(vocabulary, model)
+    if series is not None:
+        from bayesgram.mechanisms.running_discovery import (  # noqa: PLC0415 - it imports this one
+            discover_in_series,
+        )
+
+        return discover_in_series(
+            text, public, settings, series, output=output, force=force, unit=unit
+        )
     return discover_in_text(
         text,
-        PublicTextModel.from_vocabulary(vocabulary, model),
+        public,
         settings,
         checked_budget,
         seed=seed,

@@ -273,16 +273,7 @@ def check_series_options(
         given: Options of other releases, by their names; each must be None.
         unit: What one user id stands for.
     """
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError.for_argument(
-                name,
-                value,
-                "the series has its budget, its ledger and its noise already; leave this out, or"
-                " release without ",
-                Argument("series"),
-                ".",
-            )
+    refuse_series_options(given)
     if not isinstance(mechanism, Posterior):
         raise UsageError.for_argument(
             "mechanism", mechanism.name, "a series is released by posterior; leave this out."
@@ -292,6 +283,24 @@ def check_series_options(
             "unit", repr(unit), f"the unit of the series is {series.settings.unit!r}; leave it out."
         )
     return Budget(series.settings.epsilon, series.settings.delta)
+
+
+def refuse_series_options(given: Mapping[str, object]) -> None:
+    """Refuse options that a release or a discovery of a series can't have.
+
+    Args:
+        given: Options by their names; each must be None.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError.for_argument(
+                name,
+                value,
+                "the series has its budget, its ledger and its noise already; leave this out, or"
+                " leave ",
+                Argument("series"),
+                " out.",
+            )
 
 
 def _release_in_series(
@@ -610,7 +619,9 @@ def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
     entries = {entry.number: entry for entry in ledger.read().reservations} if charged else {}
     for ingredient in charged:
         entry = entries.get(ingredient.entry or 0)
-        if entry is not None and entry.series is not None:
+        if entry is not None and ingredient.series_discovery is not None:
+            is_published = ingredient.series_discovery in entry.published_discoveries
+        elif entry is not None and entry.series is not None:
             is_published = ingredient.series_release in entry.published_releases
         else:
             is_published = entry is not None and entry.published
@@ -618,6 +629,8 @@ def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
             command = f"ledger publish {ledger.path} {ingredient.entry}"
             if ingredient.series_release is not None:
                 command = f"series publish SERIES {ingredient.series_release}"
+            if ingredient.series_discovery is not None:
+                command = f"series publish SERIES {ingredient.series_discovery} --discovery"
             raise UsageError(
                 f"{ingredient.name}: its entry {ingredient.entry} of {ledger.path} is not marked as"
                 " published, and only what was published can be followed. If it was, say so with"

@@ -2,7 +2,9 @@
 
 `Series.create` reserves a whole series in a ledger, as one Gaussian mechanism of multiplier σ. Each
 release of it has noise of multiplier σ√k, and every user has an allowance of k full releases
-(`private.allowances`). docs/promise.md has the proof.
+(`private.allowances`). Where discoveries have a share q of the series, releases have noise of
+multiplier σ√(k/(1 − q)), runs of the discovery σ√(k/q), and every user has an allowance of k full
+ones of each. docs/promise.md has the proof.
 
 A series is a folder of mode 0700:
 
@@ -11,21 +13,24 @@ A series is a folder of mode 0700:
 | series.json | the public settings |
 | key | the key of the hashes of user ids |
 | state.json | the token of the state, the token before it, and the runs so far |
-| allowances-TOKEN.arrow | what every user has used |
+| releases-TOKEN.arrow | what every user has used in releases |
+| discoveries-TOKEN.arrow | what every user has used in discoveries |
+| candidates-TOKEN.arrow | the texts and noisy sums of all candidates of discoveries |
 | lock | held by the one process that makes a release |
 
-The state is changed twice for each release, and is on disk each time before anything else happens:
-before any noise is drawn it is charged the most that each user may contribute, and afterwards that
-is lowered to what they did contribute. So a crash costs allowance and never privacy. The ledger
-notes the token of every state, so that a state that was lost, or restored from a copy, is noticed.
-A state that is one token ahead is what a crash between the two leaves, and is accepted.
+The state is changed twice for each release or discovery, and is on disk each time before anything
+else happens: before any noise is drawn it is charged the most that each user may contribute, and
+afterwards that is lowered to what they did contribute. So a crash costs allowance and never
+privacy. The ledger notes the token of every state, so that a state that was lost, or restored from
+a copy, is noticed. A state that is one token ahead is what a crash between the two leaves, and is
+accepted.
 """
 
 import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
@@ -33,29 +38,52 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from bayesgram import system
 from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Integers
-from bayesgram.errors import BayesgramError, UsageError, check_int
+from bayesgram.errors import Argument, BayesgramError, UsageError, check_float, check_int
 from bayesgram.inference.design import coordinate_count
 from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.io.atomic import write_file_atomically, write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
-from bayesgram.privacy.accounting import DISCRETENESS, MAX_SERIES_RUNS, Spend, largest_slack
+from bayesgram.privacy.accounting import (
+    DISCRETENESS,
+    FAILURE_SHARE,
+    MAX_SERIES_RUNS,
+    ROUNDING,
+    Spend,
+    largest_slack,
+)
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.calibration import ROUNDED_UP, GaussianNoise, calibrate_gaussian
-from bayesgram.privacy.constants import UNITS
+from bayesgram.privacy.calibration import (
+    ROUNDED_UP,
+    GaussianNoise,
+    calibrate_beside_failures,
+    calibrate_gaussian,
+)
+from bayesgram.privacy.constants import MAX_CANDIDATES, UNITS
 from bayesgram.privacy.ledger import Ledger, LedgerCharge
 from bayesgram.privacy.ledger_io import Reservation
+from bayesgram.privacy.thresholds import (
+    RunningThreshold,
+    calibrate_running_sums,
+    check_epsilon,
+)
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person
 from bayesgram.private.allowances import (
     KEY_BYTES,
+    SHARE_STEPS,
     Allowances,
     AllowedCounts,
+    norm_limits,
     pace,
+    query_costs,
     read_user_ids,
 )
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
+from bayesgram.private.running_candidates import RunningCandidates
 from bayesgram.public.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -63,9 +91,16 @@ SERIES_FILE = "series.json"
 STATE_FILE = "state.json"
 KEY_FILE = "key"
 LOCK_FILE = "lock"
+RELEASES = "releases"  # names the file of what users have used in releases
+DISCOVERIES = "discoveries"  # names the file of what users have used in discoveries
+CANDIDATES = "candidates"  # names the file of candidates
+FILES = (RELEASES, DISCOVERIES, CANDIDATES)
+RELEASE = "release"  # kinds of runs
+DISCOVERY = "discovery"
 MECHANISM = "series"  # what the entry of a ledger says in place of a mechanism
 
 MAX_RELEASES = 1000  # of one series
+DISCOVERY_SHARES = (0.01, 0.99)  # the least and the most of a series that discoveries may take
 # Coordinates of all runs of a series together, where nothing else is asked for. The discreteness of
 # the noise costs a little of ε for each; half of what that may take is the most.
 DEFAULT_COORDINATES = 200_000_000
@@ -82,6 +117,8 @@ class SeriesSettings:
         full_releases: k, how many of them one user can contribute to in full.
         coordinates: How many noisy numbers all runs may have together, failed ones included.
         unit: What one user id stands for.
+        discovery_share: q, the share of the series (of 1/σ²) that discoveries take; 0 if it has
+            none.
     """
 
     epsilon: float
@@ -90,24 +127,61 @@ class SeriesSettings:
     full_releases: int
     coordinates: int
     unit: str = DEFAULT_UNIT
+    discovery_share: float = 0.0
+
+    @property
+    def budget(self) -> Budget:
+        """(ε, δ) of everything in the series together."""
+        return Budget(self.epsilon, self.delta)
 
     @property
     def noise(self) -> GaussianNoise:
-        """The Gaussian mechanism that the whole series costs as much as.
+        """The Gaussian mechanism that the whole series costs as much as, failures aside.
 
         The noise of its queries is wider by √k at least, so that discreteness costs 1/k for each
         coordinate.
         """
-        return calibrate_gaussian(
-            Budget(self.epsilon, self.delta),
+        calibrate = calibrate_beside_failures if self.discovery_share else calibrate_gaussian
+        return calibrate(
+            self.budget,
             coordinates=math.ceil(self.coordinates / self.full_releases),
             units=UNITS,
         )
 
+    @property
+    def failure(self) -> float:
+        """The probability that a discovery publishes what only one user wrote, at the most."""
+        return FAILURE_SHARE * self.delta if self.discovery_share else 0.0
+
+    @property
+    def spend(self) -> Spend:
+        """What a ledger is charged for the whole series."""
+        return replace(self.noise.spend, failure=self.failure)
+
     def release_noise(self, coordinates: int) -> GaussianNoise:
         """Return the noise of one release, over so many coordinates."""
-        multiplier = self.noise.multiplier * math.sqrt(self.full_releases) * ROUNDED_UP
+        multiplier = self._multiplier_for_share(1 - self.discovery_share)
         return GaussianNoise(multiplier, coordinates / (24 * (multiplier * UNITS) ** 2))
+
+    def running_threshold(self, at_least: int = 1) -> RunningThreshold:
+        """Return the noise of a run of the discovery, and the level of each run.
+
+        Args:
+            at_least: What fewer people write does not come out, noise aside.
+        """
+        return calibrate_running_sums(
+            self._multiplier_for_share(self.discovery_share),
+            runs=self.releases,
+            full_runs=self.full_releases,
+            max_candidates=MAX_CANDIDATES,
+            units=UNITS,
+            failure=self.failure * (1 - ROUNDING),
+            at_least=at_least,
+        )
+
+    def _multiplier_for_share(self, share: float) -> float:
+        """Return σ√(k/share), rounded up."""
+        return self.noise.multiplier * math.sqrt(self.full_releases / share) * ROUNDED_UP**2
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -116,15 +190,17 @@ class SeriesSettings:
 
 @dataclass(frozen=True)
 class SeriesRun:
-    """One run of a release of a series, whether it succeeded or not.
+    """One run of a release or a discovery of a series, whether it succeeded or not.
 
     Attributes:
-        number: The number of the release, from 1. Where a run failed before all of its noise was
-            drawn, the next one has the same number; what users were charged stays.
+        number: The number of the release, or of the discovery, from 1. Where a run failed before
+            all of its noise was drawn, the next one has the same number; what users were charged
+            stays.
         time: When it began, in UTC, ISO 8601.
         output: Where the release was to be saved.
         coordinates: How many noisy numbers it may have had.
         drawn: Whether all of its noise was drawn.
+        kind: RELEASE or DISCOVERY.
     """
 
     number: int
@@ -132,6 +208,7 @@ class SeriesRun:
     output: str
     coordinates: int
     drawn: bool = False
+    kind: str = RELEASE
 
 
 @dataclass(frozen=True)
@@ -142,25 +219,47 @@ class SeriesState:
         token: Names the state; the ledger notes it.
         before: The token of the state before this one.
         runs: All runs so far.
+        files: The token of the newest file of each of FILES; "" where there is none yet.
+        tokenizer: The tokenizer of the discoveries; "" before the first.
+        orders: The orders of n-grams of the discoveries; () before the first.
     """
 
     token: str
     before: str
     runs: tuple[SeriesRun, ...] = ()
+    files: tuple[str, ...] = ("",) * len(FILES)
+    tokenizer: str = ""
+    orders: tuple[int, ...] = ()
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "SeriesState":
+        """Return what a file of the state says; an error if something is missing."""
+        release_file, discovery_file, candidate_file = values["files"]
+        return cls(
+            token=str(values["token"]),
+            before=str(values["before"]),
+            runs=tuple(SeriesRun(**run) for run in values["runs"]),
+            files=(str(release_file), str(discovery_file), str(candidate_file)),
+            tokenizer=str(values["tokenizer"]),
+            orders=tuple(map(int, values["orders"])),
+        )
 
     @property
     def coordinates(self) -> int:
         """How many noisy numbers all runs may have had."""
         return sum(run.coordinates for run in self.runs)
 
-    @property
-    def drawn(self) -> int:
-        """How many releases were drawn."""
-        return sum(run.drawn for run in self.runs)
+    def drawn(self, kind: str) -> int:
+        """Return how many releases, or discoveries, were drawn."""
+        return sum(run.drawn for run in self.runs if run.kind == kind)
 
     def next(self, runs: Sequence[SeriesRun]) -> "SeriesState":
         """Return the state that follows this one."""
-        return SeriesState(secrets.token_hex(16), self.token, tuple(runs))
+        return replace(self, token=secrets.token_hex(16), before=self.token, runs=tuple(runs))
+
+    def file_token(self, name: str) -> str:
+        """Return the token of the newest file of a name."""
+        return self.files[FILES.index(name)]
 
 
 @dataclass(frozen=True)
@@ -205,6 +304,7 @@ class Series:
         full_releases: int,
         unit: str | None = None,
         coordinates: int | None = None,
+        discovery_share: float = 0.0,
     ) -> "Series":
         """Reserve a whole series in a ledger, and make its folder.
 
@@ -218,6 +318,9 @@ class Series:
                 release follows from it.
             unit: What one user id stands for; it must last as long as the series.
             coordinates: How many noisy numbers all releases may have together.
+            discovery_share: The share of the series that discoveries take; 0 if it has none. A
+                series of discoveries must be the first entry of its ledger, or follow one that may
+                fail.
 
         Raises:
             UsageError: If a number is not allowed, or the unit does not last.
@@ -231,12 +334,22 @@ class Series:
         check_int("releases", releases, 2, MAX_RELEASES, "releases of a series")
         check_int("full_releases", full_releases, 1, releases, "of the releases of the series")
         unit = check_lasting_unit(unit)
+        if discovery_share:
+            check_float("discovery_share", discovery_share, *DISCOVERY_SHARES, "of the series")
+            check_epsilon(budget)
+            ledger.check_discovery()
         room = max_coordinates(budget, full_releases)
         if coordinates is None:
             coordinates = min(DEFAULT_COORDINATES, room)
         check_int("coordinates", coordinates, 1, room, "at this ε, δ and number of full releases")
         settings = SeriesSettings(
-            float(epsilon), float(delta), releases, full_releases, coordinates, unit
+            float(epsilon),
+            float(delta),
+            releases,
+            full_releases,
+            coordinates,
+            unit,
+            float(discovery_share),
         )
         path = Path(path).absolute()
         if os.path.lexists(path):
@@ -314,7 +427,7 @@ class Series:
     @property
     def spend(self) -> Spend:
         """What the ledger is charged for the whole series."""
-        return self.settings.noise.spend
+        return self.settings.spend
 
     @property
     def reservation(self) -> Reservation:
@@ -329,8 +442,7 @@ class Series:
         """
         try:
             values = read_json(self.path / STATE_FILE)
-            runs = tuple(SeriesRun(**run) for run in values["runs"])
-            state = SeriesState(str(values["token"]), str(values["before"]), runs)
+            state = SeriesState.from_json(values)
         except (OSError, KeyError, TypeError, ValueError):
             raise _damaged_error(self.path) from None
         if self.reservation.series_token not in {state.token, state.before}:
@@ -373,20 +485,56 @@ class Series:
         Raises:
             BayesgramError: If the series has ended, or has no room for so many coordinates.
         """
-        state = self.read_state()
         coordinates = release_coordinates(vocabulary, segments)
-        if state.drawn >= self.settings.releases or len(state.runs) >= MAX_SERIES_RUNS:
+        self._check_run(RELEASE, coordinates)
+        return self.settings.release_noise(coordinates)
+
+    def check_discovery(self, orders: Sequence[int], tokenizer: str) -> None:
+        """Refuse a discovery that the series can't have. Charges nothing.
+
+        Args:
+            orders: The orders of n-grams to search.
+            tokenizer: The name of the tokenizer.
+
+        Raises:
+            UsageError: If the series has no discoveries, or searches for something else.
+            BayesgramError: If the series has ended.
+        """
+        if not self.settings.discovery_share:
+            raise UsageError(
+                f"{self.path}: this series has releases only. Discover without ",
+                Argument("series"),
+                ", or make a series with ",
+                Argument("discovery_share"),
+                ".",
+            )
+        state = self._check_run(DISCOVERY, MAX_CANDIDATES)
+        if state.tokenizer and (state.tokenizer, state.orders) != (tokenizer, tuple(orders)):
+            names = ",".join(map(str, state.orders))
+            raise UsageError.for_argument(
+                "orders",
+                ",".join(map(str, orders)),
+                f"the discoveries of this series search n-grams of order {names} of the tokenizer"
+                f" {state.tokenizer!r}, so that weights of all runs add up; this one has the"
+                f" tokenizer {tokenizer!r}. Use the same vocabulary settings as before.",
+            )
+
+    def _check_run(self, kind: str, coordinates: int) -> SeriesState:
+        """Return the state, if one more run is left, with so many coordinates."""
+        state = self.read_state()
+        if state.drawn(kind) >= self.settings.releases or len(state.runs) >= MAX_SERIES_RUNS:
+            plural = {RELEASE: "releases", DISCOVERY: "discoveries"}[kind]
             raise BayesgramError(
-                f"{self.path}: all {self.settings.releases} releases of this series were made. Make"
+                f"{self.path}: all {self.settings.releases} {plural} of this series were made. Make"
                 " a new series; what it costs comes on top."
             )
         left = self.settings.coordinates - state.coordinates
         if coordinates > left:
             raise BayesgramError(
-                f"{self.path}: this release would have {coordinates:,} noisy numbers, and {left:,}"
+                f"{self.path}: this {kind} would have {coordinates:,} noisy numbers, and {left:,}"
                 " are left for the series; use a smaller vocabulary, or fewer segments."
             )
-        return self.settings.release_noise(coordinates)
+        return state
 
     def begin(
         self, counts: PrivateCounts, vocabulary: Vocabulary, output: str | Path, segments: int = 0
@@ -407,25 +555,70 @@ class Series:
         noise = self.check_release(vocabulary, segments)
         state = self.read_state()
         self._catch_up(state)
-        before = Allowances.read(self.users_path(state), state.token, self.read_key())
-        number = state.drawn + 1
-        allowances, places = before.with_users(read_user_ids(counts))
-        allowed = pace(
-            allowances.used[places],
-            allowances.active[places],
-            number=number,
-            releases=self.settings.releases,
-            full_releases=self.settings.full_releases,
+        allowances, places, allowed = self._pace_users(state, RELEASE, read_user_ids(counts))
+        coordinates = release_coordinates(vocabulary, segments)
+        run = SeriesRun(state.drawn(RELEASE) + 1, _now(), str(output), coordinates)
+        started = self.write_state(
+            state.next([*state.runs, run]), {RELEASES: allowances.charge(places, allowed)}
         )
-        run = SeriesRun(number, _now(), str(output), release_coordinates(vocabulary, segments))
-        started = state.next([*state.runs, run])
-        self.write_state(started, allowances.charge(places, allowed))
         return SeriesRelease(
             self, noise, started, allowances, places, allowed, AllowedCounts(counts, allowed.copy())
         )
 
-    def card_details(self, number: int) -> LedgerCharge:
-        """Return what the card of a release says of the series and of the ledger."""
+    def begin_discovery(
+        self,
+        users: pa.LargeBinaryArray,
+        output: str | Path,
+        orders: Sequence[int],
+        tokenizer: str,
+    ) -> "SeriesDiscovery":
+        """Charge every user the most that the discovery may take, durably, before any noise.
+
+        Call it with the lock held.
+
+        Args:
+            users: The ids of the users who have candidates.
+            output: Where the discovery will be saved.
+            orders: The orders of n-grams to search.
+            tokenizer: The name of the tokenizer.
+
+        Returns:
+            The discovery that has begun, with the most that each user may contribute.
+        """
+        self.check_discovery(orders, tokenizer)
+        state = self.read_state()
+        self._catch_up(state)
+        allowances, places, allowed = self._pace_users(state, DISCOVERY, [users])
+        number = state.drawn(DISCOVERY) + 1
+        run = SeriesRun(number, _now(), str(output), MAX_CANDIDATES, kind=DISCOVERY)
+        following = replace(
+            state.next([*state.runs, run]), tokenizer=tokenizer, orders=tuple(orders)
+        )
+        started = self.write_state(following, {DISCOVERIES: allowances.charge(places, allowed)})
+        candidates = RunningCandidates(self.read_key())
+        if state.file_token(CANDIDATES):
+            token = state.file_token(CANDIDATES)
+            path = self.file_path(CANDIDATES, token)
+            candidates = RunningCandidates.read(path, token, self.read_key())
+        return SeriesDiscovery(self, started, allowances, places, allowed, candidates)
+
+    def _pace_users(
+        self, state: SeriesState, kind: str, ids: Iterable[pa.LargeBinaryArray]
+    ) -> tuple[Allowances, Integers, Integers]:
+        """Return allowances that have these users, their places, and what each may use now."""
+        before = self.read_allowances(state, kind)
+        allowances, places = before.with_users(ids)
+        allowed = pace(
+            allowances.used[places],
+            allowances.active[places],
+            number=state.drawn(kind) + 1,
+            releases=self.settings.releases,
+            full_releases=self.settings.full_releases,
+        )
+        return allowances, places, allowed
+
+    def card_details(self, number: int, kind: str = RELEASE) -> LedgerCharge:
+        """Return what the card of a release, or of a discovery, says of series and ledger."""
         reservation = self.reservation
         return {
             **self.ledger.charge_details(reservation.number),
@@ -435,6 +628,7 @@ class Series:
                 "releases": self.settings.releases,
                 "full_releases": self.settings.full_releases,
                 "noise_multiplier": self.settings.noise.multiplier,
+                "kind": kind,
             },
         }
 
@@ -446,20 +640,38 @@ class Series:
         if reservation.series_token != state.token:
             self.ledger.note_token(reservation.number, before=state.before, token=state.token)
 
-    def write_state(self, state: SeriesState, allowances: Allowances) -> None:
+    def write_state(
+        self, state: SeriesState, contents: "Mapping[str, Allowances | RunningCandidates]"
+    ) -> SeriesState:
         """Write a state, and then note its token in the ledger.
 
-        The file of allowances comes first, then the file that names it; both are on disk before the
-        ledger knows of them.
+        The files of users and candidates come first, then the file that names them; all are on disk
+        before the ledger knows of them.
+
+        Args:
+            state: The state.
+            contents: What changed, by the names of FILES; other files stay as they are.
+
+        Returns:
+            The state, with the tokens of its files.
         """
-        with write_file_atomically(self.users_path(state), parameter="series") as file:
-            file.touch(mode=0o600)
-            allowances.write(file, state.token)
-        self._write_json(STATE_FILE, {"format": FORMAT, **asdict(state)})
-        self._catch_up(state)
-        for old in self.path.glob("allowances-*.arrow"):
-            if old != self.users_path(state):
-                old.unlink(missing_ok=True)
+        files = dict(zip(FILES, state.files, strict=True))
+        for name, content in contents.items():
+            with write_file_atomically(
+                self.file_path(name, state.token), parameter="series"
+            ) as file:
+                file.touch(mode=0o600)
+                content.write(file, state.token)
+            files[name] = state.token
+        written = replace(state, files=tuple(files.values()))
+        self._write_json(STATE_FILE, {"format": FORMAT, **asdict(written)})
+        self._catch_up(written)
+        kept = {self.file_path(name, token) for name, token in files.items()}
+        for name in FILES:
+            for old in self.path.glob(f"{name}-*.arrow"):
+                if old not in kept:
+                    old.unlink(missing_ok=True)
+        return written
 
     def _write_new_folder(self, state: SeriesState) -> None:
         key = secrets.token_bytes(KEY_BYTES)
@@ -469,13 +681,12 @@ class Series:
             "ledger": _relative_path(self.ledger.path, self.path),
             "settings": self.settings.to_json(),
         }
-        files = (SERIES_FILE, STATE_FILE, KEY_FILE)
+        names = (SERIES_FILE, STATE_FILE, KEY_FILE)
         with write_folder_atomically(
-            self.path, contents=files, force=False, private=True
+            self.path, contents=names, force=False, private=True
         ) as folder:
             (folder / KEY_FILE).touch(mode=0o600)
             (folder / KEY_FILE).write_bytes(key)
-            Allowances(key).write(folder / self.users_path(state).name, state.token)
             for name, content in (
                 (SERIES_FILE, values),
                 (STATE_FILE, {"format": FORMAT, **asdict(state)}),
@@ -498,9 +709,21 @@ class Series:
             raise _damaged_error(self.path)
         return key
 
-    def users_path(self, state: SeriesState) -> Path:
-        """Return the file that holds what every user has used in a state."""
-        return self.path / f"allowances-{state.token}.arrow"
+    def read_allowances(self, state: SeriesState, kind: str) -> Allowances:
+        """Return what every user has used in releases, or in discoveries.
+
+        Raises:
+            BayesgramError: If the file is damaged or missing.
+        """
+        name = {RELEASE: RELEASES, DISCOVERY: DISCOVERIES}[kind]
+        token = state.file_token(name)
+        if not token:  # before the first run
+            return Allowances(self.read_key())
+        return Allowances.read(self.file_path(name, token), token, self.read_key())
+
+    def file_path(self, name: str, token: str) -> Path:
+        """Return the path of one of FILES."""
+        return self.path / f"{name}-{token}.arrow"
 
     def _description(self, state: SeriesState, path: Path) -> dict[str, Any]:
         """Return what the entry of the ledger says. All of it is public."""
@@ -558,8 +781,9 @@ class SeriesRelease:
         """Lower what users are charged to what they did contribute, after all noise was drawn."""
         spent = self.allowed - self.counts.left
         runs = [*self.state.runs[:-1], replace(self.state.runs[-1], drawn=True)]
-        self.state = self.state.next(runs)
-        self.series.write_state(self.state, self.before.charge(self.places, spent))
+        self.state = self.series.write_state(
+            self.state.next(runs), {RELEASES: self.before.charge(self.places, spent)}
+        )
 
     def failure_note(self, path: str | Path, *, saved: bool) -> str:
         """Return the note of an error after the release had begun.
@@ -583,6 +807,88 @@ class SeriesRelease:
     def publish(self) -> None:
         """Note in the ledger that the release was saved."""
         self.series.ledger.note_published(self.series.reservation.number, self.number)
+
+
+@dataclass(eq=False)
+class SeriesDiscovery:
+    """A discovery of a series that has begun: its users are charged, and no noise was drawn yet.
+
+    Attributes:
+        series: The series.
+        state: The state, in which users are charged the most that they may contribute.
+        before: What users had used before.
+        places: The places of the users who have candidates.
+        allowed: The most that each of them may contribute.
+        candidates: The candidates of all earlier runs.
+    """
+
+    series: Series
+    state: SeriesState
+    before: Allowances
+    places: Integers
+    allowed: Integers
+    candidates: RunningCandidates
+
+    @property
+    def number(self) -> int:
+        """The number of the discovery in the series, from 1."""
+        return self.state.runs[-1].number
+
+    @property
+    def limits(self) -> Integers:
+        """The largest norm of each user."""
+        return norm_limits(self.allowed, SHARE_STEPS)
+
+    def finish(self, candidates: RunningCandidates, squares: Integers) -> None:
+        """Keep the noisy sums, and lower what users are charged to what they did contribute.
+
+        Args:
+            candidates: The candidates after this run.
+            squares: The squared norm of what each user contributed.
+
+        Raises:
+            AssertionError: If somebody contributed more than they were charged. Nothing is kept.
+        """
+        costs = query_costs(squares, SHARE_STEPS)
+        if (costs > self.allowed).any():
+            raise AssertionError("a user contributed more than their limit")
+        contributed = costs > 0
+        allowances = self.before.charge(self.places[contributed], costs[contributed])
+        runs = [*self.state.runs[:-1], replace(self.state.runs[-1], drawn=True)]
+        self.state = self.series.write_state(
+            self.state.next(runs), {DISCOVERIES: allowances, CANDIDATES: candidates}
+        )
+        self.candidates = candidates
+
+    def failure_note(self, path: str | Path, *, saved: bool) -> str:
+        """Return the note of an error after the discovery had begun.
+
+        Args:
+            path: Where the output was to be saved.
+            saved: Whether it was.
+        """
+        series = self.series.path
+        if saved:
+            return (
+                f"{path} is saved, and is discovery {self.number} of {series}; only the note that"
+                f" it was published is missing. `bayesgram series publish {series} {self.number}"
+                " --discovery` writes it."
+            )
+        if self.state.runs[-1].drawn:
+            return (
+                f"Discovery {self.number} of {series} was not saved. Nothing that it found is lost:"
+                " the next discovery of the series has it, too."
+            )
+        return (
+            f"Discovery {self.number} of {series} is lost, and what users were charged for it stays"
+            " charged. It can be made again with what is left."
+        )
+
+    def publish(self) -> None:
+        """Note in the ledger that the discovery was saved."""
+        self.series.ledger.note_published(
+            self.series.reservation.number, self.number, discovery=True
+        )
 
 
 def release_coordinates(vocabulary: Vocabulary, segments: int = 0) -> int:

@@ -9,11 +9,18 @@ enough.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from bayesgram.errors import Argument, BayesgramError, UsageError
-from bayesgram.privacy.accounting import DISCRETENESS, ROUNDING, Spend, fits, largest_slack
+from bayesgram.privacy.accounting import (
+    DISCRETENESS,
+    ROUNDING,
+    Allowance,
+    Spend,
+    fits,
+    largest_slack,
+)
 from bayesgram.privacy.budget import Budget
 
 # Factor on the σ that dp-accounting finds: its root finder stops within 1e-12. Not tuned.
@@ -76,7 +83,29 @@ def calibrate_gaussian(budget: Budget, *, coordinates: int, units: int) -> Gauss
     return _verify(GaussianNoise(multiplier, total_variation), budget, coordinates)
 
 
-def _verify(noise: GaussianNoise, budget: Budget, coordinates: int) -> GaussianNoise:
+@lru_cache(maxsize=64)
+def calibrate_beside_failures(budget: Budget, *, coordinates: int, units: int) -> GaussianNoise:
+    """Return the noise that takes all that a budget leaves beside its part for failures.
+
+    A mechanism that also fails with probability δ/4 takes the whole budget with it.
+
+    Args:
+        budget: The (ε, δ) that noise and failures take together.
+        coordinates: V, the number of integers that get noise.
+        units: B, the most that one user moves the sum by, in L2.
+
+    Raises:
+        UsageError: If there are too many coordinates for discrete noise at this budget.
+    """
+    limit = Allowance.of_budget(budget, failures=True)
+    multiplier = ROUNDED_UP**2 / math.sqrt(limit.mu_squared)
+    noise = GaussianNoise(multiplier, coordinates / (24 * (multiplier * units) ** 2))
+    return _verify(noise, budget, coordinates, failure=limit.failure)
+
+
+def _verify(
+    noise: GaussianNoise, budget: Budget, coordinates: int, failure: float = 0.0
+) -> GaussianNoise:
     """Return the noise unchanged, if our own curve says that it is enough for the budget."""
     if noise.slack > largest_slack(budget.epsilon, budget.delta) * (1 - 2 * ROUNDING):
         room = int(coordinates * largest_slack(budget.epsilon, budget.delta) / noise.slack)
@@ -90,7 +119,7 @@ def _verify(noise: GaussianNoise, budget: Budget, coordinates: int) -> GaussianN
             f", which has room for {room:,}; use a smaller vocabulary, fewer segments, or "
             "a smaller epsilon.",
         )
-    if not fits([noise.spend], budget):
+    if not fits([replace(noise.spend, failure=failure)], budget):
         raise BayesgramError(
             f"the noise multiplier {noise.multiplier!r} found for ",
             Argument("epsilon", f"{budget.epsilon:g}"),

@@ -64,6 +64,7 @@ class SeriesCharge(TypedDict):
     releases: int
     full_releases: int
     noise_multiplier: float  # σ of one Gaussian mechanism that costs as much as the whole series
+    kind: str  # "release" or "discovery", which are numbered by themselves
 
 
 class LedgerCharge(TypedDict):
@@ -374,17 +375,23 @@ class Ledger:
                 " meanwhile; nothing was released."
             )
 
-    def note_published(self, number: int, release: int) -> None:
-        """Note that a release of a series was published. It costs nothing.
+    def note_published(self, number: int, release: int, *, discovery: bool = False) -> None:
+        """Note that a release or a discovery of a series was published. It costs nothing.
 
         Args:
             number: The number of the reservation of the series.
-            release: The number of the release in the series.
+            release: The number of the release, or of the discovery, in the series.
+            discovery: Whether it is a discovery.
         """
         with write_transaction(self.path) as connection:
             contents = self._read_within(connection)
-            if release not in contents.reservation(number).published_releases:
-                text = _serialize_description({"published": release})
+            reservation = contents.reservation(number)
+            published = reservation.published_releases
+            if discovery:
+                published = reservation.published_discoveries
+            if release not in published:
+                name = "published_discovery" if discovery else "published"
+                text = _serialize_description({name: release})
                 _append_entry(connection, contents, "published", number, Spend(), text)
 
     def _read_within(self, connection: sqlite3.Connection) -> LedgerContents:

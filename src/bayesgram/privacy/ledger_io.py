@@ -87,6 +87,12 @@ class Reservation:
         return {int(note["published"]) for note in self.notes if "published" in note}
 
     @property
+    def published_discoveries(self) -> set[int]:
+        """The numbers of the discoveries of a series that are known to have been published."""
+        name = "published_discovery"
+        return {int(note[name]) for note in self.notes if name in note}
+
+    @property
     def unit(self) -> str | None:
         """What one step of privacy protects, in the curator's words; None if the entry has none."""
         unit = self.description.get("unit")
@@ -243,7 +249,9 @@ def _parse_reservations(entries: list[dict[str, Any]]) -> tuple[Reservation, ...
     )
     # The notes of a series are its tokens, too: they say nothing about what was published.
     return tuple(
-        replace(entry, published=bool(entry.published_releases)) if entry.series else entry
+        replace(entry, published=bool(entry.published_releases or entry.published_discoveries))
+        if entry.series
+        else entry
         for entry in reservations
     )
 

@@ -179,6 +179,81 @@ def calibrate_rounds(
     return _choose_lowest(feasible, at_least)
 
 
+@dataclass(frozen=True)
+class RunningThreshold:
+    """The noise of a discovery that goes on in every run of a series, and the level of each run.
+
+    All but `scale` are in units of B.
+
+    Attributes:
+        multiplier: σ√(k/q), the standard deviation of the noise of one run; q is the share of the
+            discoveries in the series.
+        levels: T₁, T₂, …: what the running sum must exceed in each run to be published.
+        scale: The scale of the noise of one run, as an integer sum has it.
+    """
+
+    multiplier: float
+    levels: tuple[float, ...]
+    scale: float
+
+    def noise_std(self, runs: int) -> float:
+        """Return the standard deviation of the running sum after so many runs."""
+        return self.multiplier * math.sqrt(runs)
+
+
+@lru_cache(maxsize=64)
+def calibrate_running_sums(
+    multiplier: float,
+    *,
+    runs: int,
+    full_runs: int,
+    max_candidates: int,
+    units: int,
+    failure: float,
+    at_least: int = 1,
+) -> RunningThreshold:
+    """Return the lowest levels T_t for a sum of noisy weights that goes on run after run.
+
+    By run t one user has at most mt candidates that nobody else has. To each of them the user adds
+    at most B a run, and squares that add up to at most kB², so C_t = √(t·min(t, k)) in all
+    (Cauchy and Schwarz), wherever noise leads the user. The noise of a running sum is σ₁√t, of
+    candidates that come late, too. So p = Σ_t mt·Q((T_t − C_t)/(σ₁√t)), and every run gets the same
+    part of p.
+
+    Args:
+        multiplier: σ₁, which the noise of a run must have at least.
+        runs: W, the number of runs.
+        full_runs: k, how many of them one user can contribute to in full.
+        max_candidates: m, the largest number of candidates of a user in one run.
+        units: B, in integers.
+        failure: p, the probability that a candidate is published that only one user has.
+        at_least: T_t is no lower than what one fewer than so many users can add up to.
+
+    >>> threshold = calibrate_running_sums(
+    ...     30.0, runs=52, full_runs=8, max_candidates=100, units=1 << 30, failure=2.5e-8)
+    >>> [round(threshold.levels[run - 1]) for run in (1, 4, 12, 52)]
+    [206, 426, 753, 1610]
+    """
+    noise_std, scale = _round_scale(multiplier, 1, units)
+    levels = []
+    for run in range(1, runs + 1):
+        candidates = max_candidates * run
+        quantile = float(-ndtri(failure / runs / candidates / TAIL_FACTOR**2))
+        largest = largest_running_sum(run, full_runs)
+        level = largest + noise_std * math.sqrt(run) * quantile * ROUNDED_UP
+        levels.append(max(level, (at_least - 1) * largest))
+    return RunningThreshold(noise_std, tuple(levels), scale)
+
+
+def largest_running_sum(run: int, full_runs: int) -> float:
+    """Return the most that one user can add to one candidate by a run, in units of B.
+
+    >>> largest_running_sum(4, full_runs=8), largest_running_sum(32, full_runs=8)
+    (4.000000000000004, 16.000000000000014)
+    """
+    return math.sqrt(run * min(run, full_runs)) * ROUNDED_UP
+
+
 def check_epsilon(budget: Budget) -> None:
     """Refuse an ε of which nothing remains for noise, as 2δ of it are set aside for failures.
 

@@ -705,25 +705,103 @@ class CandidateRounds:
     def _contributions(self, weights: SpillableArrays) -> Iterator[tuple[Integers, Integers]]:
         """Yield candidates and units of all pairs, chunk by chunk; shorten the lists on the way."""
         lists = self._lists
-        edges = np.array([first for first, _ in lists.blocks])
-
-        def open_block(block: int) -> Lookup:
-            values = weights[block]
-            first = edges[block]
-            return lambda candidates: values[candidates - first]
-
         self._rounds_begun += 1
         path = lists.scratch / f"users-{self._rounds_begun}" if lists.on_disk else None
         remaining = SpillableChunks(path, columns=2)
-        keys = (candidates for _, candidates in self._users)
-        pair_weights = partitioned_lookup(keys, edges, open_block, lists.scratch)
-        for (sizes, candidates), chunk_weights in zip(self._users, pair_weights, strict=True):
+        for sizes, candidates, chunk_weights in _weigh_pairs(lists, self._users, weights):
             kept_sizes, kept, kept_weights = remove_dropped(sizes, candidates, chunk_weights)
             remaining.add([kept_sizes, kept])
             yield kept, round_units(kept_sizes, kept_weights)
         if self._rounds_begun > 1:  # the first are those of the lists, which others may use
             self._users.remove()
         self._users = remaining
+
+
+def _weigh_pairs(
+    lists: CandidateLists, users: SpillableChunks, weights: SpillableArrays
+) -> Iterator[tuple[Integers, Integers, Floats]]:
+    """Yield sizes of users' lists, their candidates, and the weight of each, chunk by chunk."""
+    edges = np.array([first for first, _ in lists.blocks])
+
+    def open_block(block: int) -> Lookup:
+        values = weights[block]
+        first = edges[block]
+        return lambda candidates: values[candidates - first]
+
+    keys = (candidates for _, candidates in users)
+    pair_weights = partitioned_lookup(keys, edges, open_block, lists.scratch)
+    for (sizes, candidates), chunk_weights in zip(users, pair_weights, strict=True):
+        yield sizes, candidates, chunk_weights
+
+
+def sum_within_limits(
+    lists: CandidateLists, weights: SpillableArrays, limits: Integers
+) -> tuple[Integers, Integers]:
+    """Return what all users contribute to each candidate, and the squared norm of each user.
+
+    Formal guarantee: a user contributes a vector with an L2 norm of at most that user's limit,
+    exactly, in integers. It depends on no other user.
+
+    Args:
+        lists: All users' lists.
+        weights: Of the candidates of each block; one of weight 0 gets nothing.
+        limits: The largest norm of each user, in the order of the lists; at most B = UNITS.
+    """
+    squares = np.zeros(limits.size, np.int64)
+
+    def contributions() -> Iterator[tuple[Integers, Integers]]:
+        first = 0
+        for sizes, candidates, chunk_weights in _weigh_pairs(lists, lists.users, weights):
+            last = first + sizes.size
+            units, squares[first:last] = limited_units(sizes, chunk_weights, limits[first:last])
+            yield candidates, units
+            first = last
+        if first != limits.size:
+            raise AssertionError("every user has a limit")
+
+    sums = partitioned_reduce(
+        contributions(),
+        len(lists),
+        lists.block_size,
+        combine=add_units,
+        nothing=np.zeros(1, np.int64),
+        folder=lists.scratch,
+    )
+    return np.concatenate([np.zeros(0, np.int64), *sums]), squares
+
+
+@contextmanager
+def list_candidates_with_users(
+    records: Iterable[Records],
+    public: PublicTextModel,
+    orders: Sequence[int],
+    max_candidates: int,
+    *,
+    memory: int,
+) -> Iterator[tuple[CandidateLists, pa.LargeBinaryArray]]:
+    """Yield what `list_candidates` does, and the id of the user whom each list belongs to.
+
+    Args:
+        records: The text of all users.
+        public: What public text says of any n-gram.
+        orders: The lengths of n-grams that are candidates.
+        max_candidates: How many candidates a user has at the most.
+        memory: Bytes for text and lists; what they do not hold is on disk while the block lasts.
+    """
+    names = StringTable()
+
+    def remember_users() -> Iterator[Records]:
+        for batch in records:
+            names.add(*buffers(batch.user))
+            yield batch
+
+    with spill_folder() as scratch:
+        window_lists, ranks = _read_lists(
+            remember_users(), public, orders, max_candidates, scratch, memory
+        )
+        ids = names.strings()
+        ids = ids.take(pa.array(order_by_hash(ids, names.hashes())[ranks]))
+        yield window_lists.number_candidates(), ids
 
 
 @contextmanager
@@ -745,7 +823,7 @@ def list_candidates(
         memory: Bytes for text and lists; what they do not hold is on disk while the block lasts.
     """
     with spill_folder() as scratch:
-        lists = _read_lists(records, public, orders, max_candidates, scratch, memory)
+        lists, _ = _read_lists(records, public, orders, max_candidates, scratch, memory)
         yield lists.number_candidates()
 
 
@@ -756,8 +834,12 @@ def _read_lists(
     max_candidates: int,
     scratch: Path,
     memory: int,
-) -> "WindowLists":
-    """Return all users' lists; the text itself is forgotten."""
+) -> tuple["WindowLists", Integers]:
+    """Return users' lists, and the place of each of these users in the order of hashes of ids.
+
+    The text itself is forgotten. Users without any candidate may be left out.
+    """
+    ranks = [np.zeros(0, np.int64)]
     with collect_candidates(records, public, orders, max_candidates, memory=memory // 2) as stream:
         tokens = stream.tokens
         lists = WindowLists(orders, tokens.strings(), tokens.hashes(), scratch, memory)
@@ -769,7 +851,8 @@ def _read_lists(
                 pairs = slice(starts[first], starts[last])
                 if starts[last] > starts[first]:
                     lists.add(users.sizes[first:last], windows[pairs], log_weights[pairs])
-    return lists
+                    ranks.append(users.first_user + np.arange(first, last))
+    return lists, np.concatenate(ranks)
 
 
 class ListedCandidates(NamedTuple):
@@ -1025,6 +1108,26 @@ def round_units(sizes: Integers, weights: Floats) -> Integers:
             enforce_norm_bound(units[first : first + size], UNITS)
         first += size
     return units
+
+
+@kernel
+def limited_units(sizes: Integers, weights: Floats, limits: Integers) -> tuple[Integers, Integers]:
+    """Return what every user contributes, with a norm of at most a limit, and its squared norm."""
+    units = np.zeros(weights.size, np.int64)
+    norms = np.zeros(sizes.size, np.int64)
+    first = np.int64(0)
+    for user in range(sizes.size):
+        last = first + sizes[user]
+        squares = 0.0
+        for at in range(first, last):
+            squares += weights[at] * weights[at]
+        if squares > 0.0:
+            scale = limits[user] / np.sqrt(squares)
+            for at in range(first, last):
+                units[at] = np.int64(weights[at] * scale)
+            norms[user] = enforce_norm_bound(units[first:last], limits[user])
+        first = last
+    return units, norms
 
 
 @kernel

@@ -54,6 +54,8 @@ class Discovery(Tabular):
         noise_std: σ, the standard deviation of the noise of every weight.
         card: Who is protected, and by how much.
         vocabulary: The n-grams of public text and these.
+        found_in: In a series, the number of the discovery in which each was found; None if it is
+            not of a series. The weight is the running sum up to that one.
 
     Example:
         >>> import bayesgram as bg
@@ -70,6 +72,7 @@ class Discovery(Tabular):
     noise_std: float
     card: Card
     vocabulary: Vocabulary
+    found_in: Integers | None = None
 
     def __repr__(self) -> str:
         return f"Discovery({len(self):,} n-grams, {self.card.claim})"
@@ -94,6 +97,22 @@ class Discovery(Tabular):
     def threshold(self) -> float:
         """T, which a noisy weight had to exceed to be published."""
         return float(self.card.details["threshold"])
+
+    @property
+    def weight_std(self) -> Floats:
+        """The standard deviation of the noise of each weight."""
+        if self.found_in is None:
+            return np.full(len(self), self.noise_std)
+        std: Floats = self.card.details["run_noise_multiplier"] * np.sqrt(self.found_in)
+        return std
+
+    @property
+    def is_new(self) -> Bools:
+        """Whether each was found by this discovery, and not by an earlier one of its series."""
+        if self.found_in is None:
+            return np.ones(len(self), np.bool_)
+        new: Bools = self.found_in == self.card.details["run"]
+        return new
 
     def keep(self, rows: Bools) -> "Discovery":
         """Drop the other rows, and every n-gram that contains one of them.
@@ -121,6 +140,7 @@ class Discovery(Tabular):
             weights=self.weights[stays],
             log_probabilities=self.log_probabilities[stays],
             vocabulary=self.vocabulary.select(kept_rows),
+            found_in=None if self.found_in is None else self.found_in[stays],
         )
 
     def suspicious(self) -> dict[str, str]:
@@ -169,9 +189,11 @@ class Discovery(Tabular):
             "ngram": self.ngrams,
             "order": pa.array(self.orders),
             "weight": self.weights,
-            "standard_deviation": np.full(len(self), self.noise_std),
+            "standard_deviation": self.weight_std,
             "log_probability": self.log_probabilities,
         }
+        if self.found_in is not None:
+            columns["found_in"] = self.found_in
         return pa.table(columns)
 
     @classmethod
@@ -200,13 +222,13 @@ class Discovery(Tabular):
             if not math.isfinite(noise_std):
                 raise ValueError("the noise is no number")
         with explain_damage(folder / DISCOVERY_FILE, KIND):
-            ngrams, weights, log_probabilities = _read_columns(
-                read_parquet_table(folder / DISCOVERY_FILE)
-            )
+            table = read_parquet_table(folder / DISCOVERY_FILE)
+            ngrams, weights, log_probabilities = _read_columns(table)
             if ngrams.null_count or not np.isfinite([weights, log_probabilities]).all():
                 raise ValueError("a row lacks a value")
+            found_in = _read_found_in(table, card)
         vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
-        return cls(ngrams, weights, log_probabilities, noise_std, card, vocabulary)
+        return cls(ngrams, weights, log_probabilities, noise_std, card, vocabulary, found_in)
 
 
 def is_discovery(path: Path) -> bool:
@@ -220,6 +242,19 @@ def _read_columns(table: pa.Table) -> tuple[pa.LargeStringArray, Floats, Floats]
     log_probabilities = table["log_probability"].to_numpy().astype(np.float64)
     ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
     return ngrams, weights, log_probabilities
+
+
+def _read_found_in(table: pa.Table, card: Card) -> Integers | None:
+    """Return in which discovery of a series each n-gram was found; None if it is of no series."""
+    if "found_in" not in table.column_names:
+        return None
+    found_in: Integers = table["found_in"].to_numpy().astype(np.int32, casting="equiv")
+    run = card.details["run"]
+    if type(run) is not int or not math.isfinite(card.details["run_noise_multiplier"]):
+        raise ValueError("the card of a discovery of a series has the number of its run")
+    if found_in.size and not 1 <= found_in.min() <= found_in.max() <= run:
+        raise ValueError("an n-gram was found in a run that does not exist")
+    return found_in
 
 
 def contains_any(

@@ -330,7 +330,7 @@ class Card:
     @property
     def discoveries_sentence(self) -> str | None:
         """What discoveries added to the vocabulary, and what they cost; None if it is public."""
-        return discoveries_sentence(self.vocabulary)
+        return discoveries_sentence(self.vocabulary, self.ledger)
 
     @property
     def is_unreviewed(self) -> bool:
@@ -378,9 +378,11 @@ class Card:
         series = (self.ledger or {}).get("series")
         if series is None:
             return None
+        kind = series.get("kind", "release")
         sentence = (
-            f"release {series['release']} of at most {series['releases']}; ε and δ are for all of"
-            f" them together. A user can contribute to {series['full_releases']} of them in full."
+            f"{kind} {series['release']} of at most {series['releases']}; ε and δ are for"
+            " everything in the series together. A user can contribute to"
+            f" {series['full_releases']} of them in full."
         )
         withheld = withheld_text(self.details)
         return f"{sentence} {withheld}" if withheld else sentence

@@ -225,11 +225,11 @@ def describe_composition(releases: Sequence[Commitment]) -> str:
     if any(label != Guarantee.PROVED.name for label in labels):
         return f"No bound holds for the {names} together: not all of them are PROVED."
     ledger = _common_ledger(releases, discoveries)
-    series = _common_series(releases) if not discoveries else None
+    series = _common_series(releases, discoveries)
     if series is not None:
         return (
-            f"They belong to one series of at most {series['releases']} releases, which together"
-            f" stay within ε = {releases[-1].epsilon:g}, δ = {releases[-1].delta:g} (PROVED) for"
+            f"The {names} belong to one series, and everything in it together"
+            f" stays within ε = {releases[-1].epsilon:g}, δ = {releases[-1].delta:g} (PROVED) for"
             f" {unit}, whenever the curator stops."
         )
     if ledger is not None:
@@ -296,8 +296,17 @@ def _common_ledger(
     return releases[-1].ledger
 
 
-def _common_series(releases: Sequence[Commitment]) -> Mapping[str, Any] | None:
-    """Return the series of all releases, as the last card describes it; None if they have none."""
+def _common_series(
+    releases: Sequence[Commitment], discoveries: Sequence[DiscoveryClaim]
+) -> Mapping[str, Any] | None:
+    """Return the series of everything, as the last card describes it; None if they have none."""
+    entry = (releases[-1].ledger or {}).get("entry")
+    ledger = releases[-1].ledger_id
+    if any(
+        claim.series_discovery is None or (claim.ledger, claim.entry) != (ledger, entry)
+        for claim in discoveries
+    ):
+        return None
     series = [(release.ledger or {}).get("series") for release in releases]
     last = series[-1]
     if not isinstance(last, Mapping) or any(

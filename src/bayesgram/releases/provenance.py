@@ -56,6 +56,7 @@ class Ingredient:
         entry: The number of the ledger's entry.
         series_release: Its number in the series that the entry pays for; None if it pays for one
             release.
+        series_discovery: The number of a discovery in such a series; None if it is none.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Ingredient:
     ledger: str | None = None
     entry: int | None = None
     series_release: int | None = None
+    series_discovery: int | None = None
 
     def __post_init__(self) -> None:
         if not all(isinstance(text, str) for text in (self.name, self.guarantee)):
@@ -78,7 +80,8 @@ class Ingredient:
                 raise ValueError("what a result was made from has an epsilon and a delta, or none")
         if not all(isinstance(text, str | None) for text in (self.unit, self.ledger)):
             raise TypeError("unit and ledger are texts")
-        if not {type(self.entry), type(self.series_release)} <= {int, type(None)}:
+        numbers = (self.entry, self.series_release, self.series_discovery)
+        if not {type(number) for number in numbers} <= {int, type(None)}:
             raise TypeError("an entry has a number")
 
     @property
@@ -109,6 +112,7 @@ class DiscoveryClaim:
         unit: What one unit of privacy is, as the curator stated it.
         fingerprint: Of what was found, so that two discoveries of the same ε are two.
         reviewed: Whether a person has decided about each string (`bayesgram review`).
+        series_discovery: Its number in the series that the entry pays for; None if it is in none.
     """
 
     epsilon: float
@@ -119,6 +123,7 @@ class DiscoveryClaim:
     unit: str | None = None
     fingerprint: str | None = None
     reviewed: bool = False
+    series_discovery: int | None = None
 
     def __post_init__(self) -> None:
         numbers = ((self.epsilon, MAX_EPSILON), (self.delta, 1.0))
@@ -131,7 +136,7 @@ class DiscoveryClaim:
             raise TypeError("ledger, unit and fingerprint of a discovery are texts")
         if not isinstance(self.reviewed, bool):
             raise TypeError("reviewed is yes or no")
-        if type(self.entry) not in {int, type(None)}:
+        if not {type(self.entry), type(self.series_discovery)} <= {int, type(None)}:
             raise TypeError("an entry has a number")
 
     def __str__(self) -> str:
@@ -149,6 +154,7 @@ class DiscoveryClaim:
             self.unit,
             self.ledger,
             self.entry,
+            series_discovery=self.series_discovery,
         )
 
 
@@ -368,8 +374,14 @@ def has_valid_provenance(vocabulary: Mapping[str, Any]) -> bool:
     return bool(claims) and type(number) is int and 0 <= number <= vocabulary["size"]
 
 
-def discoveries_sentence(vocabulary: Mapping[str, Any]) -> str | None:
+def discoveries_sentence(
+    vocabulary: Mapping[str, Any], charge: Mapping[str, Any] | None = None
+) -> str | None:
     """Say what discoveries added to a vocabulary, as a card describes it; None if it is public.
+
+    Args:
+        vocabulary: What the card of a release says of its vocabulary.
+        charge: What it says of its ledger, if one was charged.
 
     >>> claim = asdict(DiscoveryClaim(1.0, 1e-07, "PROVED", reviewed=True))
     >>> discoveries_sentence({"discovered": 113, "discoveries": [claim]})
@@ -382,6 +394,19 @@ def discoveries_sentence(vocabulary: Mapping[str, Any]) -> str | None:
     if any(claim.guarantee != Guarantee.PROVED.name for claim in claims):
         return f"{sentence}: without a guarantee, not for publication"
     review = "" if all(claim.reviewed for claim in claims) else "; nobody has reviewed them"
+    if (
+        charge is not None
+        and "series" in charge
+        and all(
+            claim.series_discovery is not None
+            and (claim.ledger, claim.entry) == (charge.get("ledger"), charge.get("entry"))
+            for claim in claims
+        )
+    ):
+        return (
+            f"{vocabulary['discovered']:,} discovered in the same series, whose ε and δ cover"
+            f" them{review}"
+        )
     return f"{sentence}, which {'adds' if len(claims) == 1 else 'add'} up with this release{review}"
 
 
