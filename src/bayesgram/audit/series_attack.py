@@ -57,8 +57,9 @@ from bayesgram.mechanisms.series import (
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
-from bayesgram.private.allowances import KEY_BYTES, Allowances
+from bayesgram.private.allowances import Allowances
 from bayesgram.private.counts import UserCounts
+from bayesgram.private.keyed_hash import KEY_BYTES
 from bayesgram.private.running_candidates import RunningCandidates
 from bayesgram.public.vocabulary import Vocabulary
 

@@ -73,7 +73,6 @@ from bayesgram.privacy.thresholds import (
 )
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person
 from bayesgram.private.allowances import (
-    KEY_BYTES,
     SHARE_STEPS,
     Allowances,
     AllowedCounts,
@@ -83,6 +82,7 @@ from bayesgram.private.allowances import (
     read_user_ids,
 )
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
+from bayesgram.private.keyed_hash import KEY_BYTES
 from bayesgram.private.running_candidates import RunningCandidates
 from bayesgram.public.vocabulary import Vocabulary
 
