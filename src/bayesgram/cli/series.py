@@ -1,5 +1,6 @@
 """bayesgram series: many releases about the same people that are paid for once."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,7 +165,7 @@ def show(series: Folder, json: options.Json = False, verbose: options.Verbose = 
             "number": str(run.number),
             "time": run.time,
             "state": _run_state(drawn=run.drawn, published=run.number in published[run.kind]),
-            "output": run.output,
+            "output": os.path.normpath(series / run.output),
         }
         for run in state.runs
     ]

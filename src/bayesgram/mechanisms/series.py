@@ -197,7 +197,7 @@ class SeriesRun:
             all of its noise was drawn, the next one has the same number; what users were charged
             stays.
         time: When it began, in UTC, ISO 8601.
-        output: Where the release was to be saved.
+        output: Where the release was to be saved, as seen from the folder of the series.
         coordinates: How many noisy numbers it may have had.
         drawn: Whether all of its noise was drawn.
         kind: RELEASE or DISCOVERY.
@@ -359,10 +359,11 @@ class Series:
             )
         series = cls(path, secrets.token_hex(16), ledger, settings)
         state = SeriesState(secrets.token_hex(16), "")
-        ledger.check(series.spend, series._description(state, path))
+        description = series._description(state, _relative_path(path, ledger.path.parent))
+        ledger.check(series.spend, description)
         series._write_new_folder(state)
         try:
-            ledger.reserve(series.spend, series._description(state, path))
+            ledger.reserve(series.spend, description)
         except BaseException as error:
             error.add_note(f"{path} was made, but nothing may be reserved for it: remove it.")
             raise
@@ -557,7 +558,9 @@ class Series:
         self._catch_up(state)
         allowances, places, allowed = self._pace_users(state, RELEASE, read_user_ids(counts))
         coordinates = release_coordinates(vocabulary, segments)
-        run = SeriesRun(state.drawn(RELEASE) + 1, _now(), str(output), coordinates)
+        run = SeriesRun(
+            state.drawn(RELEASE) + 1, _now(), _relative_path(Path(output), self.path), coordinates
+        )
         started = self.write_state(
             state.next([*state.runs, run]), {RELEASES: allowances.charge(places, allowed)}
         )
@@ -590,7 +593,8 @@ class Series:
         self._catch_up(state)
         allowances, places, allowed = self._pace_users(state, DISCOVERY, [users])
         number = state.drawn(DISCOVERY) + 1
-        run = SeriesRun(number, _now(), str(output), MAX_CANDIDATES, kind=DISCOVERY)
+        where = _relative_path(Path(output), self.path)
+        run = SeriesRun(number, _now(), where, MAX_CANDIDATES, kind=DISCOVERY)
         following = replace(
             state.next([*state.runs, run]), tokenizer=tokenizer, orders=tuple(orders)
         )
@@ -725,14 +729,19 @@ class Series:
         """Return the path of one of FILES."""
         return self.path / f"{name}-{token}.arrow"
 
-    def _description(self, state: SeriesState, path: Path) -> dict[str, Any]:
-        """Return what the entry of the ledger says. All of it is public."""
+    def _description(self, state: SeriesState, path: str) -> dict[str, Any]:
+        """Return what the entry of the ledger says. All of it is public.
+
+        Args:
+            state: The state whose token it names.
+            path: The folder, as seen from that of the ledger.
+        """
         settings = self.settings
         return {
             "mechanism": MECHANISM,
             "epsilon": settings.epsilon,
             "delta": settings.delta,
-            "output": str(path),
+            "output": path,
             "unit": settings.unit,
             "series": {"identity": self.identity, "token": state.token, **settings.to_json()},
         }
@@ -741,7 +750,7 @@ class Series:
         """Return what the entry must say if the settings in the folder are those that were paid."""
         series = reservation.series or {}
         state = SeriesState(str(series.get("token")), "")
-        return self._description(state, Path(str(reservation.description["output"])))
+        return self._description(state, str(reservation.description["output"]))
 
 
 @dataclass(eq=False)
