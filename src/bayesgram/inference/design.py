@@ -65,6 +65,10 @@ UNLISTED_RATIO = 9.0
 # a quarter has the same part of the norm there as in the total. Chosen by hand.
 WITHHELD_RATIO = 3.0
 
+# Shape of the text that they do not leave out, by how often its users write, over the shape of the
+# total: it takes a quarter of the total's part of the norm. Chosen by hand.
+NOT_WITHHELD_RATIO = 2.0
+
 # The norm of somebody who writes a lot, where it was not measured. Chosen by hand.
 HEAVY_NORM = 32.0
 
