@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.privacy.constants import ACTIVITY_CLASSES, TOTAL_UNITS
+from bayesgram.privacy.constants import ACTIVITY_CLASSES, ACTIVITY_EDGES, TOTAL_UNITS
 from bayesgram.private import allowances
 from bayesgram.private.allowances import (
     FULL_RELEASE,
     Allowances,
     AllowedCounts,
+    activity_classes,
     hash_ids,
     norm_limits,
     pace,
@@ -443,6 +444,16 @@ def test_nobody_may_use_more_than_is_left_and_only_their_own_past_counts(pasts):
     for user in range(len(pasts)):
         alone = pace(used[user : user + 1], active[user : user + 1], **settings)
         assert alone[0] == paced[user]
+        own_class = activity_classes(active[user : user + 1], 30)
+        assert own_class[0] == activity_classes(active, 30)[user]
+
+
+def test_a_class_of_users_is_that_of_the_share_of_releases_to_expect_them_in():
+    for number in (1, 2, 10, 52):
+        active = np.arange(number)
+        share = (active + 0.05) / (number - 0.5)
+        classes = activity_classes(active.astype(np.int32), number)
+        assert classes.tolist() == [sum(value > edge for edge in ACTIVITY_EDGES) for value in share]
 
 
 def test_who_writes_in_every_release_is_scaled_down_early_and_never_left_out():
