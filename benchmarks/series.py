@@ -5,7 +5,7 @@ that over the KL of a chain at the same total (ε = 1 and δ = 1e-7 for 52 weeks
 1/σ²); the share of the text that allowances leave out; and how many of the first 200 n-grams two
 deviations cover.
 
-    python benchmarks/series.py year [--habits rare steady] [--full 8] [--runs 3] [--users 100000]
+    python benchmarks/series.py year [--habits rare steady] [--full 4 8] [--runs 3] [--amount 4.5]
     python benchmarks/series.py commits MESSAGES VOCAB [--weeks 12] [--runs 3]
     python benchmarks/series.py pacing
 
@@ -41,6 +41,7 @@ from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.publish import release
 from bayesgram.mechanisms.series import Series
+from bayesgram.planning.series_plan import plan_series
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.allowances import FULL_RELEASE, pace
@@ -54,6 +55,7 @@ RARE_WEEKS = 4
 ACTIVE_SHARE = 0.2  # of the people, who are "active"
 ACTIVE_STD = 0.5  # of log-frequencies of active people, against the others
 TOP = 200
+COMMITS_FULL = 4  # k for commits: with 12 weeks, half of the authors write in one of them
 HABITS = ("rare", "irregular", "different", "steady")
 
 
@@ -89,10 +91,32 @@ class Crowd:
         self.is_active = yearly > np.quantile(yearly, 1 - ACTIVE_SHARE)
         self.lift = rng.normal(0, ACTIVE_STD, len(self.people.vocabulary))
 
+    @property
+    def advised_full_releases(self) -> int:
+        """The k that a plan advises for such people."""
+        activity = float(self.writes.mean())
+        sigma = float(np.std(np.log(self.typical)))
+        unevenness = math.hypot(sigma, self.week_sigma)
+        planned = plan_series(
+            self.people.vocabulary,
+            users=activity * self.users,
+            ngrams_a_user=float(self.typical.mean()) * math.exp(self.week_sigma**2 / 2),
+            unevenness=unevenness,
+            activity=activity,
+            epsilon=YEAR.epsilon,
+            delta=YEAR.delta,
+            releases=WEEKS,
+        )
+        return planned.full_releases
+
+    @property
+    def week_sigma(self) -> float:
+        """The standard deviation of the logarithm of amounts from week to week."""
+        return 1.0 if self.habit in {"rare", "steady"} else 0.7
+
     def amounts(self, week: int) -> np.ndarray:
         """Return how many n-grams each person writes in a week, from 1."""
-        sigma = 1.0 if self.habit in {"rare", "steady"} else 0.7
-        amounts = self.typical * self.rng.lognormal(0, sigma, self.users)
+        amounts = self.typical * self.rng.lognormal(0, self.week_sigma, self.users)
         return np.where(self.writes[:, week - 1], np.maximum(amounts, 1), 0).astype(np.int64)
 
     def week(self, week: int) -> tuple[UserCounts, np.ndarray]:
@@ -282,29 +306,30 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--amount", type=float, default=20, help="in a week, in the median")
     parser.add_argument("--weeks", type=int)
-    parser.add_argument("--full", type=int, nargs="+", default=[8])
+    parser.add_argument("--full", type=int, nargs="+", help="k; as `plan --series` advises")
     parser.add_argument("--runs", type=int, default=1)
     options = parser.parse_args()
     if options.what == "pacing":
         compare_pacing()
         return
-    for full in options.full:
+    for full in options.full or [None]:
         if options.what == "commits":
             for seed in range(1, options.runs + 1):
                 print(f"commits, k = {full}, run {seed}")
-                compare_commits(*options.files, options.weeks or 12, full, seed)
+                compare_commits(*options.files, options.weeks or 12, full or COMMITS_FULL, seed)
             continue
         for habit in options.habits:
             runs = []
             for seed in range(1, options.runs + 1):
-                print(f"{habit}, k = {full}, {options.users:,} people, run {seed}")
                 crowd = Crowd(habit, options.users, seed, options.amount)
-                runs.append(compare_year(crowd, full, options.weeks or WEEKS))
+                used = full or crowd.advised_full_releases
+                print(f"{habit}, k = {used}, {options.users:,} people, run {seed}")
+                runs.append(compare_year(crowd, used, options.weeks or WEEKS))
             medians = [
                 f"week {rows[0]['week']}: {median(row['ratio'] for row in rows):.3f}"
                 for rows in zip(*runs, strict=True)
             ]
-            print(f"  {habit}, k = {full}, medians:", ", ".join(medians))
+            print(f"  {habit}, medians:", ", ".join(medians), flush=True)
 
 
 if __name__ == "__main__":
