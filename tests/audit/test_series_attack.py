@@ -260,7 +260,7 @@ def test_bounds_of_the_loss_hold_for_gaussian_noise():
 
 def test_an_audit_of_a_series(tmp_path):
     found = runner.run_series_audit(
-        make_target(releases=4), SERIES_ATTACKS, runs=8, seed=1, confidence=0.999
+        make_target(releases=4), SERIES_ATTACKS, runs=10, seed=1, confidence=0.999
     )
     assert not found.refutes_claim
     assert found.mechanism == "posterior, a series of 4 releases"
@@ -268,7 +268,7 @@ def test_an_audit_of_a_series(tmp_path):
     assert found.verdict.startswith("claimed ε = 1 at δ = 1e-07 (PROVED); no attack")
     assert len(found.findings) == 3 * len(HABITS)
     again = runner.run_series_audit(
-        make_target(releases=4), SERIES_ATTACKS, runs=8, seed=1, confidence=0.999
+        make_target(releases=4), SERIES_ATTACKS, runs=10, seed=1, confidence=0.999
     )
     assert again == found
     runner.save_audit(found, tmp_path / "out")
@@ -281,6 +281,7 @@ def test_an_audit_of_a_series(tmp_path):
         ({"attacks": [Attack.LEAKS]}, "can't attack a series; choose from likelihood-ratio"),
         ({"confidence": 1.0}, "from 0.5 to below 1"),
         ({"runs": 2}, "from 8"),
+        ({"runs": 9, "attacks": [Attack.BLACK_BOX]}, "from 10"),
     ],
 )
 def test_what_no_audit_of_a_series_has(options, message):

@@ -34,6 +34,7 @@ from bayesgram.audit.likelihood_ratio import likelihood_ratio_attack
 from bayesgram.audit.series_attack import (
     SERIES_ATTACKS,
     SeriesTarget,
+    check_series_runs,
     describe_settings,
     series_black_box_attack,
     series_likelihood_ratio_attack,
@@ -205,6 +206,8 @@ def check_series_audit(attacks: Sequence[Attack], *, confidence: float, runs: in
         runs: Series in each world.
     """
     _check_confidence_and_runs(confidence, runs)
+    if Attack.BLACK_BOX in attacks:
+        check_series_runs(runs)
     for attack in attacks:
         if attack not in SERIES_ATTACKS:
             raise UsageError.for_argument(

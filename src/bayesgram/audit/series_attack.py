@@ -328,7 +328,7 @@ def series_black_box_attack(
         seeded: Whether the noise is seeded; else it is real.
         habits: When the user writes, by what it is called.
     """
-    check_int("runs", runs, 8, 10**6, "the number of series in each world")
+    check_series_runs(runs)
 
     def draw_losses(weekly_amount: WeeklyAmount, *, takes_part: bool) -> Floats:
         losses = []
@@ -365,6 +365,11 @@ def series_black_box_attack(
     return findings
 
 
+def check_series_runs(runs: int) -> None:
+    """Refuse too few series to choose thresholds from."""
+    check_int("runs", runs, 2 * TAIL_HITS, 10**6, "the number of series in each world")
+
+
 def played_bounds(
     inside: Floats, outside: Floats, claim: Budget, *, error: float
 ) -> tuple[float, float]:
@@ -395,6 +400,11 @@ def played_bounds(
     return max(delta for delta, _ in bounds), max(epsilon for _, epsilon in bounds)
 
 
+# Of the values of L from which a threshold is chosen, so many reach it at least: of as many others,
+# none does with a probability of e^-5 only.
+TAIL_HITS = 5
+
+
 def loss_tail_bounds(
     learning: Floats, judging: Floats, claim: Budget, *, error: float
 ) -> tuple[float, float]:
@@ -404,7 +414,7 @@ def loss_tail_bounds(
     hardly any L above ε, so a few of them refute it; the test of two rates would need many more.
 
     Args:
-        learning: L = log p/p′ under p, from which t is chosen.
+        learning: L = log p/p′ under p, from which t is chosen; at least TAIL_HITS of them.
         judging: Other values of L, on which it is judged.
         claim: The claimed ε and δ.
         error: The probability that either bound is wrong.
@@ -424,8 +434,9 @@ def loss_tail_bounds(
             return 0.0
         return max(0.0, threshold - ROUNDING + math.log1p(-claim.delta / probability))
 
+    thresholds = np.sort(learning)[: 1 - TAIL_HITS].tolist()
     delta, epsilon = (
-        bound(judging, max(learning.tolist(), key=lambda threshold: bound(learning, threshold)))
+        bound(judging, max(thresholds, key=lambda threshold: bound(learning, threshold)))
         for bound in (delta_bound, epsilon_bound)
     )
     return delta, epsilon

@@ -13,7 +13,7 @@ from bayesgram.errors import UsageError
 if TYPE_CHECKING:
     from bayesgram.audit.findings import Audit
 
-DEFAULT_FULL_RELEASES = 8  # as of `bayesgram series create`
+DEFAULT_FULL_RELEASES = 4  # as of `bayesgram series create`
 
 
 def audit(

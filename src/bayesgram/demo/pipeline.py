@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -439,7 +439,7 @@ def _release_weeks(
                 series=series,
                 output=output,
             )
-            releases.append(cast("Release", weekly_release))
+            releases.append(weekly_release)
             previous = output
     changes = compare(*releases, names=[f"w{week}" for week in range(1, len(releases) + 1)])
     return WeeklySeries(

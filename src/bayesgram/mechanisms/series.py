@@ -63,7 +63,7 @@ from bayesgram.privacy.calibration import (
     calibrate_beside_failures,
     calibrate_gaussian,
 )
-from bayesgram.privacy.constants import MAX_CANDIDATES, UNITS
+from bayesgram.privacy.constants import ACTIVITY_CLASSES, MAX_CANDIDATES, UNITS
 from bayesgram.privacy.ledger import Ledger, LedgerCharge
 from bayesgram.privacy.ledger_io import Reservation
 from bayesgram.privacy.thresholds import (
@@ -76,6 +76,7 @@ from bayesgram.private.allowances import (
     SHARE_STEPS,
     Allowances,
     AllowedCounts,
+    activity_classes,
     norm_limits,
     pace,
     query_costs,
@@ -564,9 +565,9 @@ class Series:
         started = self.write_state(
             state.next([*state.runs, run]), {RELEASES: allowances.charge(places, allowed)}
         )
-        return SeriesRelease(
-            self, noise, started, allowances, places, allowed, AllowedCounts(counts, allowed.copy())
-        )
+        activity = activity_classes(allowances.active[places], run.number)
+        metered = AllowedCounts(counts, allowed.copy(), activity)
+        return SeriesRelease(self, noise, started, allowances, places, allowed, metered)
 
     def begin_discovery(
         self,
@@ -903,10 +904,10 @@ class SeriesDiscovery:
 def release_coordinates(vocabulary: Vocabulary, segments: int = 0) -> int:
     """Return the number of coordinates of a release of a series, asked or not.
 
-    It is that of `posterior`, and one for each order: the text that allowances leave out.
+    It is that of `posterior`, and those of the text that allowances leave out, for each order.
     """
     parts = [PublicNgrams.of(part) for _, part in vocabulary.by_order]
-    return coordinate_count(parts, segments) + len(parts)
+    return coordinate_count(parts, segments) + 2 * ACTIVITY_CLASSES * len(parts)
 
 
 def max_coordinates(budget: Budget, full_releases: int) -> int:

@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.arrays import Hashes, Ids, Integers
+from bayesgram.arrays import Floats, Hashes, Ids, Integers
 from bayesgram.cores import parallel_imap, read_ahead
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.kernels import kernel
-from bayesgram.privacy.constants import UNITS
+from bayesgram.privacy.constants import ACTIVITY_EDGES, UNITS
 from bayesgram.private.counts import Array, Meter, PrivateCounts, UserCounts, UserRows
 from bayesgram.private.counts_on_disk import CountsOnDisk
 from bayesgram.private.keyed_hash import keyed_hashes
@@ -46,7 +46,7 @@ MAX_PENDING_IDS = 1 << 20  # ids that wait to be hashed, or are; not measured
 
 # Somebody of whom nothing is known yet is expected in this share of the releases to come, and that
 # weighs as much as so many releases. The first releases can be generous: what a user uses too much
-# there is taken off the later ones. Chosen by benchmarks/pacing.py.
+# there is taken off the later ones. Chosen by `benchmarks/series.py pacing`.
 PRIOR_ACTIVITY = 0.1
 PRIOR_RELEASES = 0.5
 
@@ -57,8 +57,9 @@ def pace(
     """Return how much each user may use in one release, in units of which a full one is 2⁴⁰.
 
     A user who has been in some share of the releases is expected in the same share of those to
-    come. What is left of the allowance is shared out evenly over them, so that people who write
-    often are scaled down early, instead of being left out late.
+    come, and to use as much in each of them as so far. An even share of what is left is kept for
+    each, or what is expected if that is less. So people who write often are scaled down early,
+    instead of being left out late, and somebody who mostly writes little may write much at times.
 
     Args:
         used: What each user has used so far.
@@ -67,19 +68,49 @@ def pace(
         releases: W, the number of releases of the series.
         full_releases: k.
 
-    >>> new, often, seldom = [0, 0], [4 * FULL_RELEASE, 26], [2 * FULL_RELEASE, 2]
-    >>> used, active = np.array([new, often, seldom]).T
+    >>> new, often, little, seldom = [0, 0], [4 * FULL_RELEASE, 26], [FULL_RELEASE, 26], [1, 2]
+    >>> used, active = np.array([new, often, little, seldom]).T
     >>> pace(used, active, number=27, releases=52, full_releases=8) / FULL_RELEASE
-    array([1.        , 0.15..., 1.        ])
+    array([1.        , 0.15..., 1.        , 1.        ])
     """
     left = np.maximum(full_releases * FULL_RELEASE - used, 0)
-    before = number - 1
-    activity = (active + PRIOR_ACTIVITY * PRIOR_RELEASES) / (before + PRIOR_RELEASES)
-    to_come = np.minimum(activity, 1.0) * max(releases - number, 0)
-    even_share = np.minimum(left / (1 + to_come), FULL_RELEASE)
+    to_come = expected_activity(active, number) * max(releases - number, 0)
+    even_share = left / (1 + to_come)
+    expected_use = (used + FULL_RELEASE) / (active + 1.0)
+    kept = to_come * np.minimum(even_share, expected_use)
+    allowed = np.clip(left - kept, 0, FULL_RELEASE)
     # A float may be rounded up; nobody may use more than is left.
-    paced: Integers = np.minimum(even_share.astype(np.int64), left)
+    paced: Integers = np.minimum(allowed.astype(np.int64), left)
     return paced
+
+
+def expected_activity(active: Ids, number: int) -> Floats:
+    """Return the share of the releases to come in which each user is expected.
+
+    Args:
+        active: In how many releases each user has been.
+        number: The number of this release, from 1.
+
+    >>> expected_activity(np.array([0, 0, 25]), 26).round(3)
+    array([0.002, 0.002, 0.982])
+    """
+    activity = (active + PRIOR_ACTIVITY * PRIOR_RELEASES) / (number - 1 + PRIOR_RELEASES)
+    capped: Floats = np.minimum(activity, 1.0)
+    return capped
+
+
+def activity_classes(active: Ids, number: int) -> Ids:
+    """Return the class of each user by the share of the releases in which they are expected.
+
+    Args:
+        active: In how many releases each user has been.
+        number: The number of this release, from 1.
+
+    >>> activity_classes(np.array([0, 5, 12, 25]), 26).tolist()
+    [0, 1, 2, 4]
+    """
+    classes = np.searchsorted(ACTIVITY_EDGES, expected_activity(active, number) - 1e-9)
+    return classes.astype(np.int32)
 
 
 # --- What every user has used ---
@@ -302,9 +333,12 @@ class AllowedCounts(_CountsOverCounts):
     Attributes:
         counts: The private counts.
         left: What each user may still use in this release. Changed by `metered_sum`.
+        activity: The class of each user by how often they write (`activity_classes`); all of the
+            first class if it is None.
     """
 
     left: Integers
+    activity: Ids | None = None
 
     def __repr__(self) -> str:
         return f"AllowedCounts(private, over {self.vocabulary_size:,} n-grams)"
@@ -323,12 +357,11 @@ class AllowedCounts(_CountsOverCounts):
         *,
         share: float,
         share_left: float,
-        takes_first: bool = False,
     ) -> Integers:
         """Return the exact sum of a query, and charge every user for what they contributed.
 
         The norm of a user is limited such that what is left is enough for all queries to come, in
-        proportion to their shares; a query that takes first may use all of it.
+        proportion to their shares.
 
         Formal guarantee: the integer costs of all queries of a user never exceed what `left` was
         at the beginning, and each is at least share·‖z‖²/B² of a full release, where z is what the
@@ -338,13 +371,12 @@ class AllowedCounts(_CountsOverCounts):
             compute: Returns the sum over the counts that it is given.
             share: The share of the release (of 1/σ²) that the query takes.
             share_left: What is left of it for all queries, this one included.
-            takes_first: Whether the query may use all that users have left.
         """
         steps = share_steps(share)
-        paced_by = steps if takes_first else max(share_steps(share_left), steps)
-        limits = norm_limits(self.left, paced_by)
+        limits = norm_limits(self.left, max(share_steps(share_left), steps))
         squares = np.zeros(self.left.size, np.int64)
-        exact = compute(_MeteredCounts(self.counts, limits, squares))
+        activity = np.zeros(limits.size, np.int32) if self.activity is None else self.activity
+        exact = compute(_MeteredCounts(self.counts, limits, squares, activity))
         costs = query_costs(squares, steps)
         if (squares > limits * limits).any() or (costs > self.left).any():
             raise AssertionError("a user contributed more than their limit")
@@ -358,24 +390,25 @@ class _MeteredCounts(_CountsOverCounts):
 
     limits: Integers
     squares: Integers
+    activity: Ids
 
     def aggregate_all(
         self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
     ) -> Array:
         """Measure all users, each with their limit."""
         metered = partial(
-            _measure_metered, measure=measure, limits=self.limits, squares=self.squares
+            _measure_metered,
+            measure=measure,
+            meter=Meter(self.limits, self.squares, self.activity, np.zeros(0, np.int64)),
         )
         return self.counts.aggregate_all(metered, merge)
 
 
-def _measure_metered(
-    rows: UserRows, measure: Callable[[UserRows], Array], limits: Integers, squares: Integers
-) -> Array:
-    if rows.first + rows.user_count > limits.size:
+def _measure_metered(rows: UserRows, measure: Callable[[UserRows], Array], meter: Meter) -> Array:
+    if rows.first + rows.user_count > meter.limits.size:
         raise AssertionError("more users than the release was begun with")
     numbers = np.arange(rows.first, rows.first + rows.user_count)
-    return measure(rows._replace(meter=Meter(limits, squares, numbers)))
+    return measure(rows._replace(meter=replace(meter, numbers=numbers)))
 
 
 def share_steps(share: float) -> int:
