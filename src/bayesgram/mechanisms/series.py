@@ -38,6 +38,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bayesgram import system
@@ -100,6 +101,7 @@ RELEASE = "release"  # kinds of runs
 DISCOVERY = "discovery"
 MECHANISM = "series"  # what the entry of a ledger says in place of a mechanism
 
+PACED_AT_ONCE = 1 << 18  # users, so that what is computed on the way takes little memory
 MAX_RELEASES = 1000  # of one series
 DISCOVERY_SHARES = (0.01, 0.99)  # the least and the most of a series that discoveries may take
 # Coordinates of all runs of a series together, where nothing else is asked for. The discreteness of
@@ -332,8 +334,9 @@ class Series:
             raise UsageError.for_argument(
                 "delta", "0", "a series has Gaussian noise, so it needs a delta above 0."
             )
-        check_int("releases", releases, 2, MAX_RELEASES, "releases of a series")
-        check_int("full_releases", full_releases, 1, releases, "of the releases of the series")
+        check_int("releases", releases, 2, MAX_RELEASES, "the number of releases of a series")
+        what = "the number of full releases of a series"
+        check_int("full_releases", full_releases, 1, releases, what)
         unit = check_lasting_unit(unit)
         if discovery_share:
             check_float("discovery_share", discovery_share, *DISCOVERY_SHARES, "of the series")
@@ -613,13 +616,16 @@ class Series:
         """Return allowances that have these users, their places, and what each may use now."""
         before = self.read_allowances(state, kind)
         allowances, places = before.with_users(ids)
-        allowed = pace(
-            allowances.used[places],
-            allowances.active[places],
-            number=state.drawn(kind) + 1,
-            releases=self.settings.releases,
-            full_releases=self.settings.full_releases,
-        )
+        allowed = np.empty(places.size, np.int64)
+        for first in range(0, places.size, PACED_AT_ONCE):
+            part = slice(first, first + PACED_AT_ONCE)
+            allowed[part] = pace(
+                allowances.used[places[part]],
+                allowances.active[places[part]],
+                number=state.drawn(kind) + 1,
+                releases=self.settings.releases,
+                full_releases=self.settings.full_releases,
+            )
         return allowances, places, allowed
 
     def card_details(self, number: int, kind: str = RELEASE) -> LedgerCharge:

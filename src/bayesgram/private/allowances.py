@@ -148,7 +148,8 @@ class Allowances:
         """
         high, low = hash_ids(ids, self.key)
         order = _order(high, low)
-        high, low = high[order], low[order]
+        high = high[order]
+        low = low[order]
         if ((high[1:] == high[:-1]) & (low[1:] == low[:-1])).any():
             raise BayesgramError(
                 "two users of these counts have one hash in the state of the series; an id must be"
@@ -182,7 +183,7 @@ class Allowances:
         """Return a keyed hash of everything here and of a token, which notices any damage."""
         hasher = hashlib.blake2b(token.encode(), key=self.key, digest_size=32)
         for column in (self.high, self.low, self.used, self.active):
-            hasher.update(column.tobytes())
+            hasher.update(np.ascontiguousarray(column).data)
         return hasher.hexdigest()
 
     def write(self, path: Path, token: str) -> None:
@@ -257,6 +258,21 @@ def _read_only(hashes: Hashes) -> Hashes:
 
 
 @kernel
+def _count_common(high: Hashes, low: Hashes, new_high: Hashes, new_low: Hashes) -> int:
+    """Return how many hashes two ascending lists have in common."""
+    common = second = 0
+    for first in range(high.size):
+        while second < new_high.size and (
+            new_high[second] < high[first]
+            or (new_high[second] == high[first] and new_low[second] < low[first])
+        ):
+            second += 1
+        if second < new_high.size:
+            common += new_high[second] == high[first] and new_low[second] == low[first]
+    return common
+
+
+@kernel
 def _merge_hashes(
     high: Hashes, low: Hashes, new_high: Hashes, new_low: Hashes
 ) -> tuple[Hashes, Hashes, Integers, Integers]:
@@ -266,7 +282,7 @@ def _merge_hashes(
         Both halves of every hash that is in either list, ascending, and where those of the first
         and of the second list are.
     """
-    size = high.size + new_high.size
+    size = high.size + new_high.size - _count_common(high, low, new_high, new_low)
     merged_high = np.empty(size, np.uint64)
     merged_low = np.empty(size, np.uint64)
     places = np.empty(high.size, np.int64)
@@ -292,7 +308,7 @@ def _merge_hashes(
             new_places[second] = merged
             second += 1
         merged += 1
-    return merged_high[:merged].copy(), merged_low[:merged].copy(), places, new_places
+    return merged_high, merged_low, places, new_places
 
 
 # --- Counts whose sums keep to allowances ---
