@@ -23,6 +23,7 @@ from bayesgram.privacy.accounting import fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
+from bayesgram.private import counts as private_counts
 from bayesgram.private.allowances import FULL_RELEASE
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import SegmentedCounts
@@ -528,6 +529,18 @@ def test_a_release_that_follows_a_seeded_one_is_refused(series, tmp_path):
             ExactlySeeded(), series, crowd(9, 1), tmp_path / "w", previous=tmp_path / "seeded"
         )
     assert not series.read_state().runs
+
+
+def test_whole_numbers_are_the_same_users_as_their_digits(series, tmp_path):
+    """An export whose ids change from numbers to text gives nobody a new allowance."""
+    texts = ["w0 w1 w2 w3"] * 3
+    for number, users in enumerate(([1, 22, 333], ["1", "22", "333"])):
+        counted = private_counts.count(pa.table({"user": users, "text": texts}), vocabulary())
+        publish.release(counted, vocabulary(), series=series, output=tmp_path / str(number))
+    assert allowances_of(series).active.tolist() == [2, 2, 2]
+    other = private_counts.count(pa.table({"user": ["01"], "text": texts[:1]}), vocabulary())
+    publish.release(other, vocabulary(), series=series, output=tmp_path / "other")
+    assert sorted(allowances_of(series).active.tolist()) == [1, 2, 2, 2]
 
 
 def test_segments_share_the_allowance_of_their_users(series, tmp_path):

@@ -101,9 +101,7 @@ def make_settings(budget: Budget, *, releases: int, full_releases: int) -> Serie
     """
     if not budget.delta:
         raise UsageError.for_argument("delta", "0", "a series needs a delta above 0.")
-    check_int(
-        "series_releases", releases, 2, MAX_RELEASES, "the number of releases of a series"
-    )
+    check_int("series_releases", releases, 2, MAX_RELEASES, "the number of releases of a series")
     what = "the number of full releases of a series"
     check_int("full_releases", full_releases, 1, releases, what)
     room = max_coordinates(budget, full_releases)
