@@ -324,6 +324,14 @@ def test_a_run_that_stops_costs_allowance_and_no_release(series, ledger, tmp_pat
     assert series.reservation.published_releases == {1}
 
 
+def test_force_gives_no_allowance_back(series, tmp_path):
+    """The same folder is replaced in every release."""
+    heavy = np.full((1, SIZE), 40)
+    for _ in range(series.settings.releases):
+        release_with(RecordingNoise(), series, heavy, tmp_path / "week", force=True)
+    assert used_by(series, "u0")[0] <= series.settings.full_releases * FULL_RELEASE
+
+
 def test_a_state_that_a_crash_left_ahead_of_the_ledger_goes_on(series, ledger, tmp_path):
     """The state was written, and the process died before the ledger knew of it: twice."""
     for stop_at in ("begin", "finish"):

@@ -244,6 +244,21 @@ class SeriesState:
             orders=tuple(map(int, values["orders"])),
         )
 
+    def check_files(self) -> None:
+        """Refuse a state that names no file of what its runs have used and drawn.
+
+        Raises:
+            ValueError: If a file is not named, though a run has written it.
+        """
+        has_begun = {run.kind for run in self.runs}
+        needed = {
+            RELEASES: RELEASE in has_begun,
+            DISCOVERIES: DISCOVERY in has_begun,
+            CANDIDATES: self.drawn(DISCOVERY) > 0,
+        }
+        if any(is_needed and not self.file_token(name) for name, is_needed in needed.items()):
+            raise ValueError("the state of a series names the files of its runs")
+
     @property
     def coordinates(self) -> int:
         """How many noisy numbers all runs may have had."""
@@ -351,6 +366,8 @@ class Series:
             unit,
             float(discovery_share),
         )
+        if discovery_share:
+            settings.running_threshold()  # refuses noise that leaves 64 bits
         path = Path(path).absolute()
         if os.path.lexists(path):
             raise UsageError(
@@ -443,6 +460,7 @@ class Series:
         try:
             values = read_json(self.path / STATE_FILE)
             state = SeriesState.from_json(values)
+            state.check_files()
         except (OSError, KeyError, TypeError, ValueError):
             raise _damaged_error(self.path) from None
         if self.reservation.series_token not in {state.token, state.before}:
@@ -530,9 +548,13 @@ class Series:
             )
         left = self.settings.coordinates - state.coordinates
         if coordinates > left:
+            next_step = {
+                RELEASE: "use a smaller vocabulary, or fewer segments",
+                DISCOVERY: "make a new series with more coordinates; what it costs comes on top",
+            }[kind]
             raise BayesgramError(
                 f"{self.path}: this {kind} would have {coordinates:,} noisy numbers, and {left:,}"
-                " are left for the series; use a smaller vocabulary, or fewer segments."
+                f" are left for the series; {next_step}."
             )
         return state
 
@@ -588,6 +610,7 @@ class Series:
         self.check_discovery(orders, tokenizer)
         state = self.read_state()
         self._catch_up(state)
+        candidates = self._read_candidates(state)  # before anybody is charged, as it may be damaged
         allowances, places, allowed = self._pace_users(state, DISCOVERY, [users])
         number = state.drawn(DISCOVERY) + 1
         run = SeriesRun(number, _now(), str(output), MAX_CANDIDATES, kind=DISCOVERY)
@@ -595,11 +618,6 @@ class Series:
             state.next([*state.runs, run]), tokenizer=tokenizer, orders=tuple(orders)
         )
         started = self.write_state(following, {DISCOVERIES: allowances.charge(places, allowed)})
-        candidates = RunningCandidates(self.read_key())
-        if state.file_token(CANDIDATES):
-            token = state.file_token(CANDIDATES)
-            path = self.file_path(CANDIDATES, token)
-            candidates = RunningCandidates.read(path, token, self.read_key())
         return SeriesDiscovery(self, started, allowances, places, allowed, candidates)
 
     def _pace_users(
@@ -720,6 +738,18 @@ class Series:
         if not token:  # before the first run
             return Allowances(self.read_key())
         return Allowances.read(self.file_path(name, token), token, self.read_key())
+
+    def _read_candidates(self, state: SeriesState) -> RunningCandidates:
+        """Return the candidates of all discoveries so far.
+
+        Raises:
+            BayesgramError: If the file is damaged or missing.
+        """
+        token = state.file_token(CANDIDATES)
+        if not token:  # before the first discovery
+            return RunningCandidates(self.read_key())
+        path = self.file_path(CANDIDATES, token)
+        return RunningCandidates.read(path, token, self.read_key())
 
     def file_path(self, name: str, token: str) -> Path:
         """Return the path of one of FILES."""
