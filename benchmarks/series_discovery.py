@@ -165,9 +165,7 @@ class ListedText:
 def make_mechanism(settings: Settings, share: float, parts: int) -> DiscoveryMechanism:
     """Return a discovery of one part of as many, which together take a share of the budget."""
     limit = Allowance.of_budget(BUDGET, failures=True)
-    part = Allowance(
-        limit.mu_squared * share / parts, limit.total_variation, limit.failure / parts
-    )
+    part = Allowance(limit.mu_squared * share / parts, limit.total_variation, limit.failure / parts)
     return DiscoveryMechanism(settings, BUDGET, settings.calibrate(BUDGET, part))
 
 

@@ -141,12 +141,17 @@ def test_sums_are_those_of_plain_python():
         assert total == pytest.approx(expected[ngram], abs=60)
 
 
-def test_what_does_not_fit_memory_adds_up_alike():
+def test_what_does_not_fit_memory_adds_up_alike(monkeypatch):
+    """Nor does it matter how many users are taken at a time: each has their own limit."""
     said = [(f"user {i % 300}", f"zog{i} blip{i % 7}") for i in range(9000)]
-    in_memory, squares = run_once(RunningCandidates(KEY), said)
-    on_disk, squares_on_disk = run_once(RunningCandidates(KEY), said, memory=1 << 16)
-    assert sums_of(in_memory) == sums_of(on_disk)
-    assert squares == squares_on_disk
+    limits = {f"user {i}": UNITS // (1 + i) for i in range(300)}
+    in_memory, squares = run_once(RunningCandidates(KEY), said, limits=limits)
+    on_disk, squares_on_disk = run_once(RunningCandidates(KEY), said, limits=limits, memory=1 << 16)
+    monkeypatch.setattr("bayesgram.private.candidates.PAIRS_PER_CHUNK", 1000)
+    in_chunks, squares_in_chunks = run_once(RunningCandidates(KEY), said, limits=limits)
+    assert sums_of(in_memory) == sums_of(on_disk) == sums_of(in_chunks)
+    assert squares == squares_on_disk == squares_in_chunks
+    assert all(0 < square <= limits[user] ** 2 for user, square in squares.items())
 
 
 def test_weights_follow_noisy_sums_and_public_weights_alone():
@@ -620,6 +625,21 @@ def test_the_same_answers_give_the_same_discovery_of_unrelated_people(tmp_path, 
         notes = [entry.notes for entry in ledger.read().reservations]
         assert written.setdefault("notes", notes) == notes
     assert b"zog" in written[3]["ngrams.parquet"]
+
+
+def test_nothing_tells_how_many_candidates_there_were(tmp_path, monkeypatch):
+    """One folder where nothing was found is like another, to the last byte."""
+    written = []
+    for words in ("zog", "zog blip other words"):
+        numbers = count(1)
+        monkeypatch.setattr("secrets.token_hex", lambda *_, numbers=numbers: f"{next(numbers):032}")
+        folder = tmp_path / words[-3:]
+        folder.mkdir()
+        ledger = Ledger.create(folder / "l", population="x", epsilon=EPSILON, delta=DELTA)
+        series = make_series(ledger, folder / "s")
+        discover_with(RecordingNoise(), series, rows_of_people(2, words), folder / "found")
+        written.append({path.name: path.read_bytes() for path in (folder / "found").iterdir()})
+    assert written[0] == written[1]
 
 
 @pytest.mark.parametrize("secret", ["a word that nobody else has", "a word after another week"])

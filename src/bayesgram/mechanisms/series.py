@@ -30,8 +30,8 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -559,7 +559,12 @@ class Series:
         return state
 
     def begin(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, output: str | Path, segments: int = 0
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        output: str | Path,
+        segments: int = 0,
+        on_charged: Callable[[int], None] | None = None,
     ) -> "SeriesRelease":
         """Charge every user the most that the release may take, durably, before any noise.
 
@@ -570,6 +575,7 @@ class Series:
             vocabulary: The public vocabulary.
             output: Where the release will be saved.
             segments: The number of segments; 0 if all people are released together.
+            on_charged: Called with the number of the release once users are charged on disk.
 
         Returns:
             The release that has begun, with counts whose sums keep to the allowances.
@@ -581,7 +587,9 @@ class Series:
         coordinates = release_coordinates(vocabulary, segments)
         run = SeriesRun(state.drawn(RELEASE) + 1, _now(), str(output), coordinates)
         started = self.write_state(
-            state.next([*state.runs, run]), {RELEASES: allowances.charge(places, allowed)}
+            state.next([*state.runs, run]),
+            {RELEASES: allowances.charge(places, allowed)},
+            on_charged=on_charged,
         )
         return SeriesRelease(
             self, noise, started, allowances, places, allowed, AllowedCounts(counts, allowed.copy())
@@ -593,6 +601,7 @@ class Series:
         output: str | Path,
         orders: Sequence[int],
         tokenizer: str,
+        on_charged: Callable[[int], None] | None = None,
     ) -> "SeriesDiscovery":
         """Charge every user the most that the discovery may take, durably, before any noise.
 
@@ -603,6 +612,7 @@ class Series:
             output: Where the discovery will be saved.
             orders: The orders of n-grams to search.
             tokenizer: The name of the tokenizer.
+            on_charged: Called with the number of the discovery once users are charged on disk.
 
         Returns:
             The discovery that has begun, with the most that each user may contribute.
@@ -617,7 +627,9 @@ class Series:
         following = replace(
             state.next([*state.runs, run]), tokenizer=tokenizer, orders=tuple(orders)
         )
-        started = self.write_state(following, {DISCOVERIES: allowances.charge(places, allowed)})
+        started = self.write_state(
+            following, {DISCOVERIES: allowances.charge(places, allowed)}, on_charged=on_charged
+        )
         return SeriesDiscovery(self, started, allowances, places, allowed, candidates)
 
     def _pace_users(
@@ -659,7 +671,11 @@ class Series:
             self.ledger.note_token(reservation.number, before=state.before, token=state.token)
 
     def write_state(
-        self, state: SeriesState, contents: "Mapping[str, Allowances | RunningCandidates]"
+        self,
+        state: SeriesState,
+        contents: "Mapping[str, Allowances | RunningCandidates]",
+        *,
+        on_charged: Callable[[int], None] | None = None,
     ) -> SeriesState:
         """Write a state, and then note its token in the ledger.
 
@@ -669,6 +685,8 @@ class Series:
         Args:
             state: The state.
             contents: What changed, by the names of FILES; other files stay as they are.
+            on_charged: Called with the number of the last run as soon as the state is on disk:
+                what fails from there on leaves users charged.
 
         Returns:
             The state, with the tokens of its files.
@@ -683,12 +701,15 @@ class Series:
             files[name] = state.token
         written = replace(state, files=tuple(files.values()))
         self._write_json(STATE_FILE, {"format": FORMAT, **asdict(written)})
+        if on_charged is not None:
+            on_charged(written.runs[-1].number)
         self._catch_up(written)
         kept = {self.file_path(name, token) for name, token in files.items()}
         for name in FILES:
             for old in self.path.glob(f"{name}-*.arrow"):
                 if old not in kept:
-                    old.unlink(missing_ok=True)
+                    with suppress(OSError):  # the next run tries again
+                        old.unlink()
         return written
 
     def _write_new_folder(self, state: SeriesState) -> None:
