@@ -32,7 +32,7 @@ def made(tmp_path_factory):
 
 def test_a_series_from_its_beginning_to_its_end(made):
     printed = check_output(*f"{RELEASE} --previous week1 -o week2".split(), cwd=made)
-    assert "release 2 of at most 3; ε and δ are for all of them together" in " ".join(
+    assert "release 2 of at most 3; ε and δ are for everything in the series together" in " ".join(
         printed.split()
     )
     shown = json.loads(check_output("series", "show", "weekly.series", "--json", cwd=made))
