@@ -148,8 +148,7 @@ def discovered(tmp_path_factory):
             " --releases 2 --full-releases 2 --discovery-share 0.5"
             for name, ledger in (("found", "app"), ("strange", "other"))
         ),
-        "series create plain.series --ledger late.ledger --epsilon 1 --delta 1e-7 --releases 2"
-        " --full-releases 1",
+        "series create plain.series --ledger late.ledger --epsilon 1 --delta 1e-7",
         f"{IN_SERIES} -o found-1",
     ):
         run_in_process(*command.split(), cwd=folder)
@@ -166,7 +165,9 @@ def test_discoveries_of_a_series_from_its_beginning_to_its_end(discovered, tmp_p
     assert set(first.ngrams.to_pylist()) <= set(second.ngrams.to_pylist())
     assert 0 < len(first) == (second.found_in == 1).sum()
     shown = json.loads(check_output("series", "show", "found.series", "--json", cwd=work))
-    assert [(run["kind"], run["state"]) for run in shown["runs"]] == [("discovery", "published")] * 2
+    assert [(run["kind"], run["state"]) for run in shown["runs"]] == [
+        ("discovery", "published")
+    ] * 2
     assert (shown["released"], shown["left"], shown["discovered"]) == (0, 2, 2)
     text = check_output("series", "show", "found.series", cwd=work)
     assert "0 of at most 2 releases were made, and 2 of at most 2 discoveries." in text
@@ -198,8 +199,7 @@ def test_discoveries_of_a_series_from_its_beginning_to_its_end(discovered, tmp_p
         (
             f"{DISCOVER} --series plain.series -o x",
             2,
-            "this series has releases only. Discover without --series, or make a series with"
-            " --discovery-share.",
+            "releases only. Discover without --series, or make a series with --discovery-share.",
         ),
         (f"{DISCOVER} --series app.ledger -o x", 2, "is no series"),
         (
@@ -278,17 +278,14 @@ def test_numbers_and_their_digits_are_the_same_users_from_week_to_week(discovere
     pq.write_table(pa.table({"user": pa.array(rows), "text": texts}), work / "numbers.parquet")
     names = pa.array(map(str, rows))
     pq.write_table(pa.table({"user": names, "text": texts}), work / "names.parquet")
-    run_in_process(
-        *"ledger create --population x --epsilon 6 --delta 1e-6 ids.ledger".split(), cwd=work
-    )
-    run_in_process(
-        *"series create ids.series --ledger ids.ledger --epsilon 5 --delta 1e-6 --releases 2"
-        " --full-releases 1 --discovery-share 0.5".split(),
-        cwd=work,
-    )
-    for name in ("numbers", "names"):
-        command = f"discover {name}.parquet --vocab vocab.parquet --open --series ids.series"
-        run_in_process(*f"{command} -o found-{name}".split(), cwd=work)
+    discover = "--vocab vocab.parquet --open --series ids.series"
+    for command in (
+        "ledger create --population x --epsilon 6 --delta 1e-6 ids.ledger",
+        "series create ids.series --ledger ids.ledger --epsilon 5 --delta 1e-6 --discovery-share 0.5",
+        f"discover numbers.parquet {discover} -o found-1",
+        f"discover names.parquet {discover} -o found-2",
+    ):
+        run_in_process(*command.split(), cwd=work)
     series = bg.Series.open(work / "ids.series")
     users = series.read_allowances(series.read_state(), "discovery")
     assert users.active.tolist() == [2] * len(rows)
