@@ -168,7 +168,8 @@ def test_discoveries_of_a_series_from_its_beginning_to_its_end(discovered, tmp_p
     assert [(run["kind"], run["state"]) for run in shown["runs"]] == [
         ("discovery", "published")
     ] * 2
-    assert (shown["released"], shown["left"], shown["discovered"]) == (0, 2, 2)
+    assert (shown["released"], shown["left"]) == (0, 2)
+    assert (shown["discovered"], shown["discoveries_left"]) == (2, 0)
     text = check_output("series", "show", "found.series", cwd=work)
     assert "0 of at most 2 releases were made, and 2 of at most 2 discoveries." in text
     published = check_output("series", "publish", "found.series", "2", "--discovery", cwd=work)
@@ -282,8 +283,8 @@ def test_numbers_and_their_digits_are_the_same_users_from_week_to_week(discovere
     for command in (
         "ledger create --population x --epsilon 6 --delta 1e-6 ids.ledger",
         "series create ids.series --ledger ids.ledger --epsilon 5 --delta 1e-6 --discovery-share 0.5",
-        f"discover numbers.parquet {discover} -o found-1",
-        f"discover names.parquet {discover} -o found-2",
+        f"discover numbers.parquet {discover} -o digits-1",
+        f"discover names.parquet {discover} -o digits-2",
     ):
         run_in_process(*command.split(), cwd=work)
     series = bg.Series.open(work / "ids.series")
