@@ -401,11 +401,11 @@ def test_of_two_copies_that_begin_at_once_only_one_draws_noise(series, tmp_path)
     other = Series.open(tmp_path / "copy")
     write_state = Series.write_state
 
-    def meanwhile(self, state, allowances):
+    def meanwhile(self, state, allowances, **options):
         with pytest.MonkeyPatch.context() as undone:
             undone.setattr(Series, "write_state", write_state)
             release_with(RecordingNoise(), other, crowd(9, 1), tmp_path / "week1")
-        return write_state(self, state, allowances)
+        return write_state(self, state, allowances, **options)
 
     noise = RecordingNoise()
     with pytest.MonkeyPatch.context() as patch:
