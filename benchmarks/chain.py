@@ -45,13 +45,13 @@ WORDS, NGRAMS = 600, 5000
 SUDDEN_WEEK, SUDDEN_PART = 9, 0.05
 
 
-def weekly_budget() -> Budget:
-    """The ε that has 1/52 of the year's 1/σ², at a 52nd of its δ."""
+def weekly_budget(weeks: int = WEEKS) -> Budget:
+    """Return the ε at the year's δ of one of so many releases that share the year's 1/σ² evenly."""
     from bayesgram.privacy.accounting import Spend, composed_epsilon  # noqa: PLC0415
     from bayesgram.privacy.calibration import calibrate_gaussian  # noqa: PLC0415
 
     whole = calibrate_gaussian(YEAR, coordinates=NGRAMS, units=1 << 30)
-    spend = Spend.gaussian(whole.multiplier * math.sqrt(WEEKS) * (1 + 1e-9))
+    spend = Spend.gaussian(whole.multiplier * math.sqrt(weeks) * (1 + 1e-9))
     return Budget(composed_epsilon([spend], YEAR.delta), YEAR.delta)
 
 

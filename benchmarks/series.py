@@ -1,215 +1,299 @@
-"""A year in one budget: a series with allowances beside releases that each pay for everybody.
+"""A year in one budget: a chain of releases of a series beside a chain of separate releases.
 
-In:  public text with n-grams and counts (a vocabulary).
-Out: for several populations, by week: the KL of a release of a series over that of a release with
-the noise of 52 releases in the same budget, the share of the text that allowances leave out as it
-is and as it is measured, and what two deviations cover.
+Out: for four habits of writing, by week, KL(what people would write ‖ release) of the series, and
+that over the KL of a chain at the same total (ε = 1 and δ = 1e-7 for 52 weeks, each with 1/52 of
+1/σ²); the share of the text that allowances leave out; and how many of the first 200 n-grams two
+deviations cover.
 
-    python benchmarks/series.py vocab.parquet --users 50000 --weeks 1 4 12 28 44 52
-    python benchmarks/series.py --pacing
+    python benchmarks/series.py year [--habits rare steady] [--full 4 8] [--runs 3] [--amount 4.5]
+    python benchmarks/series.py commits MESSAGES VOCAB [--weeks 12] [--runs 3]
+    python benchmarks/series.py pacing
 
-People are made up: each week some of them write, with amounts that differ between people and weeks.
-What people write differs from public text by a log-normal factor for each n-gram, and people who
-write much differ from the others by one more. In the weeks that are not named, noise is drawn and
-allowances are charged, but nothing is inferred.
+`year`: people are made up (`chain.People`: 5,000 bigrams whose log-frequencies drift by 1% of their
+variance a week). Both chains are made by `bayesgram.release` with `previous`, from the same counts,
+and the series by a real series with a real ledger.
 
-`--pacing` compares rules of pacing by amounts alone, which takes seconds.
+| habit | who writes in a week |
+|---|---|
+| rare | each person writes in 4 of 52 weeks |
+| irregular | a fifth of the people: how often, and how much, is heavy-tailed |
+| different | as irregular, and the most active fifth write differently |
+| steady | everybody, and everybody alike |
+
+`commits`: messages of real people are dealt into weeks at random. What people write in a week is the
+reference. `pacing`: rules of pacing by amounts alone, which takes seconds.
 """
 
 import argparse
 import math
-from dataclasses import replace
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from chain import WEEKS, YEAR, People, weekly_budget
 
-from bayesgram.mechanisms.base import Randomness
+from bayesgram import count
+from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.mechanisms.posterior import Posterior
-from bayesgram.mechanisms.series import SeriesSettings
+from bayesgram.mechanisms.publish import release
+from bayesgram.mechanisms.series import Series
+from bayesgram.planning.series_plan import plan_series
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.noise import SeededNoise
-from bayesgram.private import allowances
-from bayesgram.private.allowances import FULL_RELEASE, AllowedCounts, pace
+from bayesgram.privacy.constants import FULL_RELEASE
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.pacing import pace
 from bayesgram.private.counts import UserCounts, build_user_counts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.releases.card_sections import WITHHELD_DETAIL, order_details
+from bayesgram.releases.release import Release
 
-WEEKS = 52
-EPSILON = 1.0
-DELTA = 1e-7
-BUDGET = Budget(EPSILON, DELTA)
-DIFFERENCE_STD = 0.7  # of the logarithm of an n-gram's frequency, over public text
-HEAVY_STD = 0.5  # of the same, between people who write much and the others
+SHOWN = (1, 4, 12, 26, 52)
+RARE_WEEKS = 4
+ACTIVE_SHARE = 0.2  # of the people, who are "active"
+ACTIVE_STD = 0.5  # of log-frequencies of active people, against the others
+TOP = 200
+COMMITS_FULL = 4  # k for commits: with 12 weeks, half of the authors write in one of them
+HABITS = ("rare", "irregular", "different", "steady")
 
 
-class Population:
-    """Made-up people: whether they write in a week, and how many n-grams.
+# --- Made-up people ---
+
+
+class Crowd:
+    """People with a habit: who writes in a week, how many n-grams, and which.
 
     Attributes:
-        name: What it is called in the tables.
         users: How many people there are.
-        amount: How many n-grams a person writes in a week, in the median.
+        people: What they write, which drifts.
     """
 
-    def __init__(self, name: str, users: int, seed: int, amount: float = 4.5) -> None:
-        self.name = name
+    def __init__(self, habit: str, users: int, seed: int, amount: float) -> None:
+        self.habit = habit
         self.users = users
-        self.rng = np.random.default_rng(seed)
+        self.people = People(seed)
+        self.rng = np.random.default_rng(seed + 1_000_000)
         rng = self.rng
-        self.typical = rng.lognormal(math.log(amount), 1.0, users)
-        if name == "always":
-            self.activity = np.ones(users)
-        elif name == "a month":
-            self.activity = np.full(users, 4 / WEEKS)
-        elif name == "irregular":
-            self.activity = rng.beta(0.4, 1.6, users)
-        elif name == "few write most":
-            self.activity = np.clip(0.05 * rng.pareto(1.2, users), 0, 1)
-            self.typical *= 1 + 8 * self.activity
-        else:  # people who come and go
-            start = rng.integers(-10, WEEKS, users)
-            self.begin, self.end = start, start + rng.geometric(0.1, users)
-            self.activity = np.full(users, 0.8)
-
-    def week(self, number: int) -> np.ndarray:
-        """Return how many n-grams each person writes in a week."""
-        active = self.rng.random(self.users) < self.activity
-        if self.name == "come and go":
-            active &= (number >= self.begin) & (number < self.end)
-        amounts = self.typical * self.rng.lognormal(0, 0.7, self.users)
-        return np.where(active, np.ceil(amounts), 0).astype(np.int64)
+        if habit == "rare":
+            order = rng.random((users, WEEKS)).argsort(axis=1)
+            self.writes = order < RARE_WEEKS
+            self.typical = np.full(users, amount)
+        elif habit == "steady":
+            self.writes = np.ones((users, WEEKS), np.bool_)
+            self.typical = np.full(users, amount)
+        else:
+            self.activity = rng.beta(0.4, 1.6, users)  # a fifth, in the mean
+            self.writes = rng.random((users, WEEKS)) < self.activity[:, None]
+            self.typical = rng.lognormal(math.log(amount), 1.0, users)
+        yearly = self.typical * self.writes.sum(axis=1)
+        self.is_active = yearly > np.quantile(yearly, 1 - ACTIVE_SHARE)
+        self.lift = rng.normal(0, ACTIVE_STD, len(self.people.vocabulary))
 
     @property
-    def heavy(self) -> np.ndarray:
-        """Who writes much: a fifth of the people."""
-        yearly = self.typical * self.activity
-        return yearly > np.quantile(yearly, 0.8)
-
-
-NAMES = ("always", "a month", "irregular", "few write most", "come and go")
-
-
-def write_text(
-    population: Population, amounts: np.ndarray, thetas: tuple[np.ndarray, np.ndarray]
-) -> tuple[UserCounts, np.ndarray]:
-    """Return the counts of a week, and how often each n-gram was written."""
-    rng = population.rng
-    size = thetas[0].size
-    users = np.repeat(np.arange(population.users, dtype=np.int32), amounts)
-    heavy = population.heavy[users]
-    ngrams = np.empty(users.size, np.int32)
-    for who, theta in ((~heavy, thetas[0]), (heavy, thetas[1])):
-        ngrams[who] = np.searchsorted(np.cumsum(theta), rng.random(int(who.sum()))).clip(
-            0, size - 1
+    def advised_full_releases(self) -> int:
+        """The k that a plan advises for such people."""
+        activity = float(self.writes.mean())
+        sigma = float(np.std(np.log(self.typical)))
+        unevenness = math.hypot(sigma, self.week_sigma)
+        planned = plan_series(
+            self.people.vocabulary,
+            users=activity * self.users,
+            ngrams_a_user=float(self.typical.mean()) * math.exp(self.week_sigma**2 / 2),
+            unevenness=unevenness,
+            activity=activity,
+            epsilon=YEAR.epsilon,
+            delta=YEAR.delta,
+            releases=WEEKS,
         )
-    active = np.flatnonzero(amounts)
-    places = np.zeros(population.users, np.int32)
-    places[active] = np.arange(active.size)
-    ids = pa.array([str(user).encode() for user in active], pa.large_binary())
-    ones = np.ones(users.size, np.int32)
-    counts = build_user_counts(
-        ids, places[users], ngrams, ones, vocabulary_size=size, vocabulary_fingerprint=None
+        return planned.full_releases
+
+    @property
+    def week_sigma(self) -> float:
+        """The standard deviation of the logarithm of amounts from week to week."""
+        return 1.0 if self.habit in {"rare", "steady"} else 0.7
+
+    def amounts(self, week: int) -> np.ndarray:
+        """Return how many n-grams each person writes in a week, from 1."""
+        amounts = self.typical * self.rng.lognormal(0, self.week_sigma, self.users)
+        return np.where(self.writes[:, week - 1], np.maximum(amounts, 1), 0).astype(np.int64)
+
+    def week(self, week: int) -> tuple[UserCounts, np.ndarray]:
+        """Return the counts of a week, and the distribution that they are drawn from."""
+        if week > 1:
+            self.people.drift()
+        amounts = self.amounts(week)
+        usual = self.people.truth
+        thetas = [usual, usual]
+        if self.habit == "different":
+            active = usual * np.exp(self.lift)
+            thetas[1] = active / active.sum()
+        ngrams = np.empty(int(amounts.sum()), np.int32)
+        writers = np.repeat(np.arange(self.users, dtype=np.int32), amounts)
+        truth = np.zeros(usual.size)
+        for group, theta in enumerate(thetas):
+            places = np.flatnonzero(self.is_active[writers] == group)
+            ngrams[places] = self.rng.choice(usual.size, places.size, p=theta)
+            truth += theta * places.size / writers.size
+        return make_counts(writers, ngrams, self.people.vocabulary), truth
+
+
+def make_counts(writers: np.ndarray, ngrams: np.ndarray, vocabulary: Vocabulary) -> UserCounts:
+    """Return the counts of those who have written something."""
+    active, places = np.unique(writers, return_inverse=True)
+    ids = pa.array([f"u{user}".encode() for user in active], pa.large_binary())
+    return build_user_counts(
+        ids,
+        places.astype(np.int32),
+        ngrams,
+        np.ones(ngrams.size, np.int32),
+        vocabulary_size=len(vocabulary),
+        vocabulary_fingerprint=vocabulary.fingerprint,
     )
-    return counts, np.bincount(ngrams, minlength=size)
 
 
-def kl(truth: np.ndarray, theta: np.ndarray) -> float:
-    """Return KL(truth ‖ theta)."""
-    p = truth / truth.sum()
-    kept = p > 0
-    return float((p[kept] * np.log(p[kept] / theta[kept])).sum())
+# --- Two chains ---
 
 
-def run(
-    vocabulary: Vocabulary,
-    name: str,
-    users: int,
-    full: int,
-    weeks: list[int],
-    seed: int,
-    amount: float,
-) -> list[dict[str, float]]:
-    """Return a row for each week that is named."""
-    rng = np.random.default_rng(seed)
-    public = vocabulary.counts / vocabulary.counts.sum()
-    light = public * np.exp(rng.normal(0, DIFFERENCE_STD, public.size))
-    heavy = light * np.exp(rng.normal(0, HEAVY_STD, public.size))
-    thetas = (light / light.sum(), heavy / heavy.sum())
-    population = Population(name, users, seed, amount)
-    settings = SeriesSettings(EPSILON, DELTA, WEEKS, full, 10**7)
-    in_series = settings.release_noise(10**5)
-    alone = replace(in_series, multiplier=settings.noise.multiplier * math.sqrt(WEEKS))
-    used = np.zeros(users, np.int64)
-    active = np.zeros(users, np.int32)
-    rows = []
-    for week in range(1, WEEKS + 1):
-        amounts = population.week(week)
-        who = np.flatnonzero(amounts)
-        counts, truth = write_text(population, amounts, thetas)
-        allowed = pace(used[who], active[who], number=week, releases=WEEKS, full_releases=full)
-        metered = AllowedCounts(counts, allowed.copy())
-        seeded = Randomness(SeededNoise(seed * 1000 + week), 1)
-        posterior = Posterior(series_noise=in_series)
-        if week in weeks:
-            outcome = posterior.estimate(metered, vocabulary, BUDGET, seeded)
-        else:
-            posterior.measure(metered, vocabulary, BUDGET, seeded)
-        used[who] += allowed - metered.left
-        active[who] += 1
-        if week not in weeks:
-            continue
-        plain = Posterior(series_noise=alone).estimate(
-            AllowedCounts(counts, np.full(who.size, FULL_RELEASE)), vocabulary, BUDGET, seeded
+def make_chains(
+    weeks: Iterator[UserCounts], vocabulary: Vocabulary, budget: Budget, full: int, total: int
+) -> Iterator[tuple[Release, Release]]:
+    """Yield the release of a series and the separate one, week by week, each with its chain."""
+    in_series: Release | None = None
+    separate: Release | None = None
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ledger = Ledger.create(
+            folder / "year.ledger", population="people", epsilon=YEAR.epsilon, delta=YEAR.delta
         )
-        share = truth / truth.sum()
-        top = np.argsort(-outcome.theta)[:200]
-        covered = np.abs(outcome.theta - share)[top] <= 2 * outcome.std[top]
-        withheld = outcome.details["by_order"][str(vocabulary.order)]["withheld"]
+        series = Series.create(
+            folder / "weekly.series",
+            ledger=ledger,
+            epsilon=YEAR.epsilon,
+            delta=YEAR.delta,
+            releases=total,
+            full_releases=full,
+        )
+        for week, counts in enumerate(weeks, 1):
+            in_series = release(
+                counts,
+                vocabulary,
+                Posterior(),
+                series=series,
+                output=folder / f"week-{week}",
+                previous=in_series,
+            )
+            separate = release(
+                counts, vocabulary, Posterior(), budget, seed=week, previous=separate
+            )
+            yield in_series, separate
+
+
+def coverage(made: Release, reference: np.ndarray) -> float:
+    """Return the share of the first n-grams, as released, that two deviations cover."""
+    top = np.argsort(-made.probabilities)[:TOP]
+    error = np.abs(made.probabilities - reference)[top]
+    return float((error <= 2 * made.probability_std[top]).mean())
+
+
+def compare_year(crowd: Crowd, full: int, last: int) -> list[dict[str, float]]:
+    """Return a row for each week that is shown."""
+    truths = []
+
+    def weeks() -> Iterator[UserCounts]:
+        for week in range(1, last + 1):
+            counts, truth = crowd.week(week)
+            truths.append(truth)
+            yield counts
+
+    rows = []
+    vocabulary = crowd.people.vocabulary
+    chains = make_chains(weeks(), vocabulary, weekly_budget(), full, WEEKS)
+    for week, (in_series, separate) in enumerate(chains, 1):
+        if week not in SHOWN and week != last:
+            continue
+        truth = truths[-1]
+        ours, theirs = (
+            float(kl_divergence(truth, made.probabilities)) for made in (in_series, separate)
+        )
+        details = order_details(in_series.card.details)
         rows.append(
             {
                 "week": week,
-                "kl": kl(truth, outcome.theta),
-                "ratio": kl(truth, outcome.theta) / kl(truth, plain.theta),
-                "plain": kl(truth, plain.theta),
-                "public": kl(truth, public),
-                "withheld": withheld["share"],
-                "std": withheld["std"],
-                "covered": float(covered.mean()),
-                "used": float(used.max() / FULL_RELEASE),
+                "kl": ours,
+                "chain": theirs,
+                "ratio": ours / theirs,
+                "withheld": details[WITHHELD_DETAIL]["share"],
+                "clip_norm": details["clip_norm_used"],
+                "chain_clip_norm": order_details(separate.card.details)["clip_norm_used"],
+                "covered": coverage(in_series, truth),
+                "chain_covered": coverage(separate, truth),
             }
         )
+        print("   ", "  ".join(f"{key} {value:.3g}" for key, value in rows[-1].items()), flush=True)
     return rows
 
 
-def compare_pacing() -> None:
-    """Print the noise over what is kept, for rules of pacing and populations: mean and worst week."""
-    users = 20_000
-    print("population      k  no pacing      (0.1, 0.5)     (0.1, 1)       (0.5, 1)")
-    for name in NAMES:
-        weeks = [Population(name, users, 1)]
-        amounts = np.array([weeks[0].week(week) for week in range(WEEKS)])
-        norms = np.minimum(np.sqrt(amounts) / 4, 1.0)
-        for full in (4, 8, 16):
+# --- Real people ---
+
+
+def compare_commits(messages: Path, vocab: Path, weeks: int, full: int, seed: int) -> None:
+    """Print the same for messages of real people, dealt into weeks at random."""
+    table = pq.read_table(messages, columns=["user", "text"])
+    vocabulary = Vocabulary.load(vocab)
+    week_of = np.random.default_rng(seed).integers(1, weeks + 1, len(table))
+    references = []
+
+    def parts() -> Iterator[UserCounts]:
+        for week in range(1, weeks + 1):
+            counts = count(table.filter(pa.array(week_of == week)), vocabulary)
+            written = np.bincount(counts.ngrams, counts.counts, minlength=len(vocabulary) + 9)
+            references.append(written[: len(vocabulary)])
+            yield counts
+
+    budget = weekly_budget(weeks)
+    chains = make_chains(parts(), vocabulary, budget, full, weeks)
+    for week, (in_series, separate) in enumerate(chains, 1):
+        ratios = []
+        for rows, _ in vocabulary.by_order:
+            reference = references[-1][rows] / references[-1][rows].sum()
+            kls = [
+                float(kl_divergence(reference, made.probabilities[rows]))
+                for made in (in_series, separate)
+            ]
+            ratios.append(f"{kls[0]:.4g} / {kls[1]:.4g} = {kls[0] / kls[1]:.3f}")
+        print(f"  week {week}:", "   ".join(ratios), flush=True)
+
+
+# --- Pacing, by amounts alone ---
+
+
+def compare_pacing(users: int = 20_000) -> None:
+    """Print the noise over the share of text that is kept: geometric mean, and worst week."""
+    for habit in HABITS:
+        crowd = Crowd(habit, users, 1, amount=20)
+        amounts = np.array([crowd.amounts(week) for week in range(1, WEEKS + 1)])
+        norms = np.sqrt(amounts)
+        for full in (1, 2, 4, 8, 16):
             cells = []
-            for prior in (None, (0.1, 0.5), (0.1, 1.0), (0.5, 1.0)):
+            for clip_norm in (2, 3, 4, 6, 8):
                 used = np.zeros(users, np.int64)
                 active = np.zeros(users, np.int32)
-                kept = []
+                costs = []
                 for week in range(WEEKS):
-                    if prior is None:
-                        allowed = np.clip(full * FULL_RELEASE - used, 0, FULL_RELEASE)
-                    else:
-                        allowances.PRIOR_ACTIVITY, allowances.PRIOR_RELEASES = prior
-                        allowed = pace(
-                            used, active, number=week + 1, releases=WEEKS, full_releases=full
-                        )
-                    part = np.minimum(norms[week], np.sqrt(allowed / FULL_RELEASE))
-                    kept.append(part.sum() / max(norms[week].sum(), 1e-9))
-                    used += (part**2 * FULL_RELEASE).astype(np.int64)
+                    allowed = pace(
+                        used, active, number=week + 1, releases=WEEKS, full_releases=full
+                    )
+                    limit = clip_norm * np.sqrt(allowed / FULL_RELEASE)
+                    part = np.minimum(1.0, limit / np.maximum(norms[week], 1e-9))
+                    kept = (amounts[week] * part).sum() / amounts[week].sum()
+                    costs.append(clip_norm * math.sqrt(full / WEEKS) / max(kept, 1e-3))
+                    used += ((norms[week] * part / clip_norm) ** 2 * FULL_RELEASE).astype(np.int64)
                     active += norms[week] > 0
-                noise = math.sqrt(full / WEEKS) / np.maximum(kept, 1e-3)
-                cells.append(f"{np.exp(np.log(noise).mean()):.2f} / {noise.max():.2f}")
-            print(f"{name:14} {full:3}  " + "  ".join(f"{cell:13}" for cell in cells))
+                cells.append(f"{np.exp(np.log(costs).mean()):.2f} / {max(costs):.2f}")
+            print(f"{habit:10} k = {full:2}  " + "  ".join(f"{cell:13}" for cell in cells))
 
 
 def main() -> None:
@@ -217,28 +301,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("vocabulary", nargs="?", type=Path)
-    parser.add_argument("--pacing", action="store_true")
-    parser.add_argument("--users", type=int, default=50_000)
-    parser.add_argument("--amount", type=float, default=4.5)
-    parser.add_argument("--full", type=int, nargs="+", default=[8])
-    parser.add_argument("--weeks", type=int, nargs="+", default=[1, 4, 12, 28, 44, 52])
-    parser.add_argument("--people", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("what", choices=("year", "commits", "pacing"))
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--habits", nargs="+", choices=HABITS, default=HABITS)
+    parser.add_argument("--users", type=int, default=100_000)
+    parser.add_argument("--amount", type=float, default=20, help="in a week, in the median")
+    parser.add_argument("--weeks", type=int)
+    parser.add_argument("--full", type=int, nargs="+", help="k; as `plan --series` advises")
+    parser.add_argument("--runs", type=int, default=1)
     options = parser.parse_args()
-    if options.pacing:
+    if options.what == "pacing":
         compare_pacing()
         return
-    vocabulary = Vocabulary.load(options.vocabulary)
-    for name in options.people:
-        for full in options.full:
-            print(f"{name}, k = {full}, {options.users:,} people")
-            for row in run(
-                vocabulary, name, options.users, full, options.weeks, options.seed, options.amount
-            ):
-                print(
-                    "  " + "  ".join(f"{key} {value:.3g}" for key, value in row.items()), flush=True
-                )
+    for full in options.full or [None]:
+        if options.what == "commits":
+            for seed in range(1, options.runs + 1):
+                print(f"commits, k = {full}, run {seed}")
+                compare_commits(*options.files, options.weeks or 12, full or COMMITS_FULL, seed)
+            continue
+        for habit in options.habits:
+            runs = []
+            for seed in range(1, options.runs + 1):
+                crowd = Crowd(habit, options.users, seed, options.amount)
+                used = full or crowd.advised_full_releases
+                print(f"{habit}, k = {used}, {options.users:,} people, run {seed}")
+                runs.append(compare_year(crowd, used, options.weeks or WEEKS))
+            medians = [
+                f"week {rows[0]['week']}: {median(row['ratio'] for row in rows):.3f}"
+                for rows in zip(*runs, strict=True)
+            ]
+            print(f"  {habit}, medians:", ", ".join(medians), flush=True)
 
 
 if __name__ == "__main__":

@@ -42,12 +42,12 @@ from bayesgram.privacy.accounting import Allowance
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.constants import MAX_CANDIDATES
 from bayesgram.privacy.noise import SeededNoise
+from bayesgram.privacy.pacing import pace
 from bayesgram.private.allowances import (
     FULL_RELEASE,
     SHARE_STEPS,
     Allowances,
     norm_limits,
-    pace,
     query_costs,
 )
 from bayesgram.private.candidates import CandidateLists, list_candidates_with_users

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.series import Series as Series
     from bayesgram.planning.plan import Plan as Plan
     from bayesgram.planning.plan import plan as plan
+    from bayesgram.planning.series_plan import SeriesPlan as SeriesPlan
+    from bayesgram.planning.series_plan import plan_series as plan_series
     from bayesgram.privacy.budget import Budget as Budget
     from bayesgram.privacy.budget import Guarantee as Guarantee
     from bayesgram.privacy.ledger import Ledger as Ledger
@@ -78,6 +80,7 @@ _HOMES = {
     "mechanisms.laplace": ["Laplace", "LaplacePublic"],
     "mechanisms.posterior": ["Posterior"],
     "planning.plan": ["Plan", "plan"],
+    "planning.series_plan": ["SeriesPlan", "plan_series"],
     "privacy.budget": ["Budget", "Guarantee"],
     "privacy.ledger": ["Ledger"],
     "private.counts": ["SegmentedCounts", "UserCounts", "count"],

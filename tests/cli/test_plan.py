@@ -90,3 +90,45 @@ def test_an_overspent_ledger(work):
     assert "nothing is left of the ledger of 'p'" in expect_refusal(
         *PLAN, "--ledger", "spent.ledger", cwd=work, code=1
     )
+
+
+# --- Series ---
+
+SERIES = ("plan", "--vocab", "vocab.parquet", "--series", "--users", 20000)
+
+
+def test_a_series_is_planned_with_one_line_for_each_number_of_full_releases(work):
+    done = bayesgram(*SERIES, "--activity", "10%", "--releases", 12, cwd=work, COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    said = " ".join(done.stdout.split())
+    assert "What to expect of a series of 12 releases (simulated)" in said
+    assert "Use --full-releases" in said
+    assert "a user writes in" in said
+    done = bayesgram(*SERIES, "--activity", "0.1", "--releases", 12, "--json", cwd=work)
+    report = json.loads(done.stdout)
+    assert [row["full_releases"] for row in report["rows"]] == [1, 2, 3, 4, 6, 8, 12]
+    assert f"--full-releases {report['full_releases']}:" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--kl", 0.1), "--kl: a series is planned without it"),
+        (("--segments", 3), "--segments: a series is planned without it"),
+        (("--epsilon", "1,2"), "planned for one ε"),
+        (("--activity", "0"), "--activity 0: give a share above 0% and up to 100%"),
+        (("--activity", "120%"), "--activity 120%"),
+        (("--releases", 5000), "from 2 to 1,000"),
+    ],
+)
+def test_what_a_plan_of_a_series_can_not_have(work, options, message):
+    assert message in expect_refusal(*SERIES, *options, cwd=work)
+
+
+def test_how_often_people_write_is_for_a_series_alone(work):
+    message = expect_refusal(*PLAN, "--activity", "10%", cwd=work)
+    assert "--activity: is for a series; add --series" in message
+    assert "--users: say how many people write in one release" in expect_refusal(
+        *SERIES[:-2], cwd=work
+    )

@@ -450,7 +450,7 @@ def test_a_card_says_what_the_series_promises(series, tmp_path):
     )
     details = card.details["by_order"]
     for order in ("1", "2"):
-        assert set(details[order]["withheld"]) == {"share", "std"}
+        assert set(details[order]["withheld"]) == {"share", "std", "by_activity"}
 
 
 def test_a_card_states_mu_of_the_whole_series(series, tmp_path):

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.privacy.constants import ACTIVITY_CLASSES, ACTIVITY_EDGES, TOTAL_UNITS
+from bayesgram.privacy.pacing import activity_classes, pace
 from bayesgram.private import allowances
 from bayesgram.private.allowances import (
     FULL_RELEASE,
@@ -17,7 +19,6 @@ from bayesgram.private.allowances import (
     AllowedCounts,
     hash_ids,
     norm_limits,
-    pace,
     query_costs,
     read_user_ids,
     share_steps,
@@ -90,7 +91,12 @@ def make_queries(columns, order):
     words[:, order] = columns + 2
     shape = np.linspace(0.3, 2, columns + 3)
     plain = Coordinates(shape, words)
-    withheld = Coordinates(np.append(shape, 5.0), words, total=columns + 2, withheld=columns + 3)
+    withheld = Coordinates(
+        np.append(shape, np.repeat((5.0, 4.0), ACTIVITY_CLASSES)),
+        words,
+        total=columns + 2,
+        withheld=columns + 3,
+    )
     histogram = HistogramSpec(
         edges=2.0 ** np.arange(-2, 5),
         largest=np.arange(1.0, 9.0),
@@ -107,13 +113,14 @@ def make_queries(columns, order):
     }
 
 
-def contributions(counts, matrix, compute, limits):
+def contributions(matrix, compute, limits, activity):
     """What each user adds to a sum, by leaving everybody else out."""
     sums = []
     for user in range(len(matrix)):
         one = reference_paper.make_user_counts(matrix[user : user + 1])
         squares = np.zeros(1, np.int64)
-        sums.append(compute(allowances._MeteredCounts(one, limits[user : user + 1], squares)))
+        own = slice(user, user + 1)
+        sums.append(compute(allowances._MeteredCounts(one, limits[own], squares, activity[own])))
         assert sum(int(k) ** 2 for k in sums[-1]) == squares[0]
     return sums
 
@@ -124,10 +131,11 @@ def test_no_user_contributes_more_than_their_limit_to_any_sum(matrix, data):
     counts = reference_paper.make_user_counts(matrix)
     left = np.array(data.draw(st.lists(lefts, min_size=len(matrix), max_size=len(matrix))))
     limits = norm_limits(left, share_steps(1.0))
+    activity = np.arange(len(matrix), dtype=np.int32) % ACTIVITY_CLASSES
     for compute in make_queries(matrix.shape[1], 2).values():
         squares = np.zeros(len(matrix), np.int64)
-        exact = compute(allowances._MeteredCounts(counts, limits, squares))
-        alone = contributions(counts, matrix, compute, limits)
+        exact = compute(allowances._MeteredCounts(counts, limits, squares, activity))
+        alone = contributions(matrix, compute, limits, activity)
         assert np.array_equal(exact, np.sum(alone, axis=0))  # nobody's depends on others
         for user, z in enumerate(alone):
             assert sum(int(k) ** 2 for k in z) == squares[user] <= int(limits[user]) ** 2
@@ -139,12 +147,13 @@ def test_all_queries_of_a_release_cost_a_user_no_more_than_was_allowed(matrix, d
     """The line of the proof: Σ share·‖z‖²/B² ≤ what was allowed, in exact arithmetic."""
     counts = reference_paper.make_user_counts(matrix)
     allowed = np.array(data.draw(st.lists(lefts, min_size=len(matrix), max_size=len(matrix))))
-    metered = AllowedCounts(counts, allowed.copy())
+    activity = np.arange(len(matrix), dtype=np.int32) % ACTIVITY_CLASSES
+    metered = AllowedCounts(counts, allowed.copy(), activity)
     queries = make_queries(matrix.shape[1], 2)
     weights = data.draw(st.lists(st.integers(1, 9), min_size=3, max_size=3))
     parts = [weight / sum(weights) for weight in weights]
     exact_costs = [Fraction(0)] * len(matrix)
-    for index, (name, compute) in enumerate(queries.items()):
+    for index, compute in enumerate(queries.values()):
         left = sum(parts[index:])
         limits = []
 
@@ -152,10 +161,8 @@ def test_all_queries_of_a_release_cost_a_user_no_more_than_was_allowed(matrix, d
             limits.append(view.limits)
             return compute(view)
 
-        metered.metered_sum(
-            spy, share=parts[index], share_left=left, takes_first=name == "histogram"
-        )
-        for user, z in enumerate(contributions(counts, matrix, compute, limits[0])):
+        metered.metered_sum(spy, share=parts[index], share_left=left)
+        for user, z in enumerate(contributions(matrix, compute, limits[0], activity)):
             square = sum(int(k) ** 2 for k in z)
             exact_costs[user] += Fraction(parts[index]) * square / UNITS**2
     for cost, most, unused in zip(exact_costs, allowed, metered.left, strict=True):
@@ -172,31 +179,71 @@ def test_without_limits_sums_are_those_of_other_releases_bit_for_bit():
         assert np.array_equal(exact, compute(counts)), name
 
 
-def test_a_query_may_take_first_what_later_ones_then_lack():
+def test_queries_share_what_is_left_evenly():
     counts = reference_paper.make_user_counts(np.array([[9, 9, 9]]))
-    compute = make_queries(3, 2)["histogram"]
+    compute = make_queries(3, 2)["counts"]
     full = compute(counts)
-    allowed = FULL_RELEASE // 10
-    first = AllowedCounts(counts, np.array([allowed]))
-    exact = first.metered_sum(compute, share=0.03, share_left=1.0, takes_first=True)
-    assert np.array_equal(exact, full)
-    fair = AllowedCounts(counts, np.array([allowed]))
-    scaled = fair.metered_sum(compute, share=0.03, share_left=1.0)
-    assert np.linalg.norm(scaled) == pytest.approx(math.sqrt(0.1) * np.linalg.norm(full), rel=1e-6)
+    for share_left in (1.0, 0.5, 0.03):
+        metered = AllowedCounts(counts, np.array([FULL_RELEASE // 10]))
+        scaled = metered.metered_sum(compute, share=0.03, share_left=share_left)[:6]
+        part = min(math.sqrt(0.1 / share_left), 1.0)
+        assert np.linalg.norm(scaled) <= (part + 1e-6) * np.linalg.norm(full)
+        assert np.linalg.norm(scaled) >= 0.9 * part * np.linalg.norm(full[:6])
+
+
+def test_the_histogram_has_users_where_clipping_treats_them_alike():
+    """A user with half of the norm is in the bin of twice the norm, as half of a user.
+
+    Clipping at any Λ keeps of both the same part: min(1, Λ/norm).
+    """
+    compute = make_queries(3, 2)["histogram"]
+    small = reference_paper.make_user_counts(np.array([[0, 4, 0]]))
+    large = reference_paper.make_user_counts(np.array([[0, 8, 0]]))
+    bins = 8
+    unlimited = compute(large)
+    squares = np.zeros(1, np.int64)
+    limits = np.array([UNITS // 2])
+    classes = np.zeros(1, np.int32)
+    limited = compute(allowances._MeteredCounts(small, limits, squares, classes))
+    assert np.flatnonzero(limited[:bins]) == np.flatnonzero(unlimited[:bins])
+    assert limited[:bins].sum() == pytest.approx(unlimited[:bins].sum() / 2, rel=1e-6)
+    # What they wrote is counted in full: 4 of what users of this bin write at the most.
+    place = bins + int(np.flatnonzero(unlimited[:bins])[0])
+    assert limited[place] == pytest.approx(TOTAL_UNITS * min(4 / (place - bins + 1), 0.5), rel=1e-6)
+
+
+def test_a_user_who_may_contribute_nothing_is_in_no_bin():
+    compute = make_queries(3, 2)["histogram"]
+    counts = reference_paper.make_user_counts(np.array([[4, 1, 0]]))
+    squares = np.ones(1, np.int64)
+    nothing = np.zeros(1, np.int64)
+    classes = np.zeros(1, np.int32)
+    assert not compute(allowances._MeteredCounts(counts, nothing, squares, classes)).any()
+    assert not squares.any()
 
 
 def test_what_is_left_out_is_measured_up_to_nine_times_what_is_kept():
-    """A user who may contribute a quarter of their norm: three times the kept total is withheld."""
+    """A user who may contribute a quarter of their norm: three times the kept total is withheld.
+
+    It is measured by how often users write, and so is what is kept.
+    """
     matrix = np.array([[400, 300, 500]])
     counts = reference_paper.make_user_counts(matrix)
     compute = make_queries(3, 2)["counts"]
-    weights = 1 / np.append(np.linspace(0.3, 2, 6), 5.0)
-    for part, ratio in ((1.0, 0.0), (0.25, 3.0), (0.05, MAX_WITHHELD)):
-        limits = np.array([round(part * UNITS)])
-        squares = np.zeros(1, np.int64)
-        exact = compute(allowances._MeteredCounts(counts, limits, squares)) / weights
-        assert exact[-1] == pytest.approx(ratio * exact[-2], rel=1e-3)
-        assert math.sqrt(squares[0]) == pytest.approx(part * UNITS, rel=1e-6)
+    weights = 1 / np.append(np.linspace(0.3, 2, 6), np.repeat((5.0, 4.0), ACTIVITY_CLASSES))
+    for activity in range(ACTIVITY_CLASSES):
+        for part, ratio in ((1.0, 0.0), (0.25, 3.0), (0.05, MAX_WITHHELD)):
+            limits = np.array([round(part * UNITS)])
+            squares = np.zeros(1, np.int64)
+            classes = np.array([activity], np.int32)
+            metered = allowances._MeteredCounts(counts, limits, squares, classes)
+            exact = compute(metered) / weights
+            total, withheld, kept = np.split(exact[5:], [1, 1 + ACTIVITY_CLASSES])
+            assert withheld[activity] == pytest.approx(ratio * total[0], rel=1e-3)
+            assert kept[activity] == pytest.approx(total[0], rel=1e-6)
+            assert np.count_nonzero(withheld) == bool(ratio)
+            assert np.count_nonzero(kept) == 1
+            assert math.sqrt(squares[0]) == pytest.approx(part * UNITS, rel=1e-6)
 
 
 def test_orders_are_limited_and_charged_alike(tmp_path):
@@ -396,6 +443,16 @@ def test_nobody_may_use_more_than_is_left_and_only_their_own_past_counts(pasts):
     for user in range(len(pasts)):
         alone = pace(used[user : user + 1], active[user : user + 1], **settings)
         assert alone[0] == paced[user]
+        own_class = activity_classes(active[user : user + 1], 30)
+        assert own_class[0] == activity_classes(active, 30)[user]
+
+
+def test_a_class_of_users_is_that_of_the_share_of_releases_to_expect_them_in():
+    for number in (1, 2, 10, 52):
+        active = np.arange(number)
+        share = (active + 0.05) / (number - 0.5)
+        classes = activity_classes(active.astype(np.int32), number)
+        assert classes.tolist() == [sum(value > edge for edge in ACTIVITY_EDGES) for value in share]
 
 
 def test_who_writes_in_every_release_is_scaled_down_early_and_never_left_out():

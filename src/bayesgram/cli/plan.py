@@ -1,8 +1,9 @@
 """bayesgram plan: what a release would be worth, before anything is spent."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +25,13 @@ KL_DEFINITION = (
     " KL: the KL divergence in nats from what people write to the release; 0 is perfect."
 )
 PEOPLE_PANEL = "Assumed of the people"  # a heading in --help
+SERIES_PANEL = "A series of releases"
+SERIES_DEFINITIONS = (
+    "k: how many of the releases a user can contribute to in full. noise: over that of separate"
+    " releases, at the same clip norm. left out: the share of the text that allowances leave out."
+    " error: the KL divergence to expect of a release, over that of separate releases in the same"
+    " budget; in the mean, and in the last release."
+)
 Users = Annotated[
     int | None,
     typer.Option(
@@ -151,6 +159,24 @@ def plan(
     ngrams_a_user: NgramsAUser = None,
     unevenness: Unevenness = None,
     difference: Difference = None,
+    series: Annotated[
+        bool,
+        typer.Option(
+            "--series",
+            help="Plan a series with allowances: which number of full releases is best for users"
+            " who write in some of the releases. One ε; 1 if it is left out.",
+            rich_help_panel=SERIES_PANEL,
+        ),
+    ] = False,
+    activity: Annotated[
+        str | None,
+        typer.Option(
+            help="The share of the releases that a user writes in, on average, such as 20%. With"
+            " --pilot and a release of an earlier series, what that measured.",
+            rich_help_panel=SERIES_PANEL,
+            show_default="25%",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -170,6 +196,32 @@ def plan(
 
     Example: bayesgram plan --vocab vocab.parquet --users 1000000 --releases 52
     """
+    if series:
+        refused = {
+            "--kl": kl,
+            "--known": known,
+            "--ledger": ledger,
+            "--draws": draws,
+            "--plot": plot,
+            "--segments": None if segments == 1 else segments,
+        }
+        _plan_series(
+            vocab,
+            _parse_epsilons(epsilon),
+            refused,
+            users=users,
+            pilot=pilot,
+            ngrams_a_user=ngrams_a_user,
+            unevenness=unevenness,
+            activity=_parse_share(activity, "--activity"),
+            delta=delta,
+            releases=releases,
+            size=size,
+            json=json,
+        )
+        return
+    if activity is not None:
+        raise UsageError("--activity: is for a series; add --series, or leave it out.")
     from bayesgram.planning.plan import plan as simulate
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.public.vocabulary import Vocabulary
@@ -178,7 +230,7 @@ def plan(
     if kl is not None and known is not None:
         raise UsageError("--kl and --known: give one of them; each has an ε of its own.")
     epsilons = _parse_epsilons(epsilon)
-    known_share = _parse_share(known)
+    known_share = _parse_share(known, "--known")
     if plot is not None:
         plots.check_plot(plot, force=force, inputs=[str(vocab)])
     open_ledger = None if ledger is None else Ledger.open(ledger)
@@ -263,14 +315,75 @@ def _parse_epsilons(text: str | None) -> list[float] | None:
     return epsilons
 
 
-def _parse_share(text: str | None) -> float | None:
+def _plan_series(
+    vocab: Path,
+    epsilons: list[float] | None,
+    refused: Mapping[str, object],
+    *,
+    users: int | None,
+    pilot: Path | None,
+    delta: float | None,
+    releases: int,
+    json: bool,
+    **assumptions: Any,  # noqa: ANN401 - numbers that plan_series checks
+) -> None:
+    """Print which number of full releases a series should have."""
+    from bayesgram.planning.plan import DEFAULT_DELTA
+    from bayesgram.planning.series_plan import DEFAULT_EPSILON, DEFAULT_RELEASES, plan_series
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.releases.release import Release
+
+    for option, value in refused.items():
+        if value is not None:
+            raise UsageError(f"{option}: a series is planned without it; leave it out.")
+    if users is None:
+        raise UsageError("--users: say how many people write in one release, such as 100k.")
+    if epsilons is not None and len(epsilons) != 1:
+        raise UsageError("--epsilon: a series is planned for one ε, such as 1.")
+    vocabulary = Vocabulary.load(vocab)
+    earlier = None if pilot is None else Release.load(pilot)
+    with console.progress("Simulating series") as show_progress:
+        planned = plan_series(
+            vocabulary,
+            users=users,
+            earlier=earlier,
+            epsilon=epsilons[0] if epsilons else DEFAULT_EPSILON,
+            delta=DEFAULT_DELTA if delta is None else delta,
+            releases=DEFAULT_RELEASES if releases == 1 else releases,
+            on_progress=show_progress,
+            **assumptions,
+        )
+    if json:
+        console.print_json(planned.to_json())
+        return
+    columns = ("k", "noise", "left out", "error", "error, last")
+    rows = [
+        (
+            f"{'→ ' if row.full_releases == planned.full_releases else ''}{row.full_releases}",
+            f"{row.noise_ratio:.0%}",
+            f"{row.withheld_share:.0%}",
+            f"{row.kl_ratio:.0%}",
+            f"{row.last_kl_ratio:.0%}",
+        )
+        for row in planned.rows
+    ]
+    title = f"What to expect of a series of {planned.releases} releases (simulated)"
+    console.print_table(title, columns, rows, right=columns)
+    console.print_note(SERIES_DEFINITIONS)
+    for line in (planned.answer, planned.assumptions_sentence):
+        console.write_wrapped(line)
+
+
+def _parse_share(text: str | None, option: str) -> float | None:
     """Parse a share such as 80% or 0.8."""
     if text is None:
         return None
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(%?)", text.strip())
     share = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < share < 1:
+    limit = 1.0 if option == "--known" else 1.0 + 1e-9
+    if not 0 < share < limit:
+        below = "below" if option == "--known" else "up to"
         raise UsageError(
-            f"--known {text}: give a share above 0% and below 100%, such as 80% or 0.8."
+            f"{option} {text}: give a share above 0% and {below} 100%, such as 80% or 0.8."
         )
     return share

@@ -346,7 +346,13 @@ def _releases_by_segment(result: "Release | SegmentedRelease") -> "dict[str, Rel
 
 def _draw_norms(card: "Card") -> None:
     """Draw bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.releases.card_sections import measured_orders, norm_histogram, order_name
+    from bayesgram.releases.card_sections import (
+        LIMITED_NORMS_NOTE,
+        has_limited_norms,
+        measured_orders,
+        norm_histogram,
+        order_name,
+    )
     from bayesgram.releases.quality import ROWS_DETAIL
 
     bins = norm_histogram(card.details)
@@ -355,6 +361,8 @@ def _draw_norms(card: "Card") -> None:
             measured_orders(card.details)[-1], is_rows=bool(card.details.get(ROWS_DETAIL))
         )
         console.print_note(f"Users by the norm of their {ngrams} (noisy; ░ clipped):")
+        if has_limited_norms(card.details):
+            console.print_note(LIMITED_NORMS_NOTE)
     largest = max((norm_bin.users for norm_bin in bins), default=1.0)
     for norm_bin in bins:
         users = max(norm_bin.users, 0)

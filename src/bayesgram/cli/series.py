@@ -73,7 +73,7 @@ def create(
             help="How many of them one user can contribute to in full. Fewer mean less noise, and"
             " more text of people who write much and often is left out.",
         ),
-    ] = 8,
+    ] = 4,
     discovery_share: Annotated[
         float,
         typer.Option(

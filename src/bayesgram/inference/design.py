@@ -65,6 +65,10 @@ UNLISTED_RATIO = 9.0
 # a quarter has the same part of the norm there as in the total. Chosen by hand.
 WITHHELD_RATIO = 3.0
 
+# Shape of the text that they do not leave out, by how often its users write, over the shape of the
+# total: it takes a quarter of the total's part of the norm. Chosen by hand.
+NOT_WITHHELD_RATIO = 2.0
+
 # The norm of somebody who writes a lot, where it was not measured. Chosen by hand.
 HEAVY_NORM = 32.0
 
@@ -566,6 +570,32 @@ def clipping_kl(distortion: Distortion, plan: ClippingPlan, noise_kl: float) -> 
     return (1 - RECOVERED_SHARE) * kl + added
 
 
+@dataclass(frozen=True, eq=False)
+class ExpectedKl:
+    """The KL to expect of a release, as a function of how its counts are clipped.
+
+    Attributes:
+        histogram: How much users write, by norm.
+        distortion: What clipping costs these people.
+        noise_cost: What noise costs.
+        multiplier: σ of the budget of the order.
+    """
+
+    histogram: NormHistogram
+    distortion: Distortion
+    noise_cost: NoiseCost
+    multiplier: float
+
+    def of(self, plan: ClippingPlan) -> float:
+        """Return the KL to expect with a plan."""
+        kept = float((self.histogram.written * kept_share_by_bin(plan.clip_norm)).sum())
+        sigma = self.multiplier / math.sqrt(1 - HISTOGRAM_SHARE - plan.clipped_mass_share)
+        noise_kl = self.noise_cost.kl(plan.clip_norm * sigma, kept)
+        # What noise hides is not distorted.
+        seen = 1 - 2 * noise_kl / DIFFERENCE_VAR
+        return noise_kl + seen * clipping_kl(self.distortion, plan, noise_kl)
+
+
 def choose_clipping(
     histogram: NormHistogram, public: PublicNgrams, multiplier: float
 ) -> ClippingPlan:
@@ -581,16 +611,7 @@ def choose_clipping(
     if histogram.written.sum() <= 0:
         return ClippingPlan.fixed(1.0)
     distortion = Distortion.from_histogram(histogram, public)
-    noise_cost = NoiseCost.from_public(public)
-
-    def kl(plan: ClippingPlan) -> float:
-        kept = float((histogram.written * kept_share_by_bin(plan.clip_norm)).sum())
-        sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - plan.clipped_mass_share)
-        noise_kl = noise_cost.kl(plan.clip_norm * sigma, kept)
-        # What noise hides is not distorted.
-        seen = 1 - 2 * noise_kl / DIFFERENCE_VAR
-        return noise_kl + seen * clipping_kl(distortion, plan, noise_kl)
-
+    expected = ExpectedKl(histogram, distortion, NoiseCost.from_public(public), multiplier)
     plans = [
         ClippingPlan(float(norm), _heavy_user_norm(histogram, float(norm))) for norm in CLIP_NORMS
     ]
@@ -599,7 +620,7 @@ def choose_clipping(
     user = TypicalUser.from_rates([word_rates], [word_shape])
     with_clipped_mass = [_ask_clipped_mass(plan, histogram, user, multiplier) for plan in plans]
     plans += [plan for plan in with_clipped_mass if plan is not None]
-    costs = [kl(plan) for plan in plans]
+    costs = [expected.of(plan) for plan in plans]
     equal = [
         plan
         for plan, cost in zip(plans, costs, strict=True)

@@ -1,8 +1,9 @@
 """Noisy counts of one order, and the public n-grams that they are about: the input of inference."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -98,30 +99,62 @@ MAX_WITHHELD_SHARE = 0.9
 
 
 @dataclass(frozen=True)
+class ActivityShare:
+    """What allowances leave out of the text of users who write about equally often.
+
+    Attributes:
+        text: The share of all text that these users write.
+        share: The share of it that is left out; noise may make it negative.
+        std: Its standard deviation.
+    """
+
+    text: float
+    share: float
+    std: float
+
+
+@dataclass(frozen=True)
 class WithheldShare:
     """The share of the text, counted up to the clip norm, that allowances leave out.
 
     Attributes:
         share: As measured; noise may make it negative.
         std: Its standard deviation.
+        by_activity: The same by how often users write, in the order of ACTIVITY_EDGES.
     """
 
     share: float
     std: float
+    by_activity: tuple[ActivityShare, ...] = ()
 
     @classmethod
-    def from_noisy(cls, withheld: float, noise: float, kept: NoisyCounts) -> "WithheldShare":
-        """Return the share, from a noisy number of n-grams that were left out.
+    def from_noisy(cls, numbers: Floats, noise: Floats, kept: NoisyCounts) -> "WithheldShare":
+        """Return the share, from noisy numbers of n-grams that were left out.
 
         Args:
-            withheld: The noisy number.
-            noise: Its standard deviation.
+            numbers: By class of activity, how much was left out; and then how much was not.
+            noise: Their standard deviations.
             kept: Noisy counts of what was not left out.
         """
-        total = max(kept.total, kept.total_noise) + max(withheld, 0.0)
-        share = min(withheld / total, MAX_WITHHELD_SHARE)
-        rel_noise = math.hypot((1 - share) * noise, share * kept.total_noise) / total
-        return cls(share, min(rel_noise, MAX_WITHHELD_SHARE))
+        withheld, not_withheld = np.split(numbers, 2)
+        withheld_noise, not_withheld_noise = np.split(noise, 2)
+        everyone = _divide(
+            float(withheld.sum()),
+            float(np.linalg.norm(withheld_noise)),
+            kept.total,
+            kept.total_noise,
+        )
+        written = np.maximum(withheld + not_withheld, 0.0)
+        classes = []
+        for at, text in enumerate(written / max(float(written.sum()), 1e-9)):
+            share, std = _divide(
+                float(withheld[at]),
+                float(withheld_noise[at]),
+                float(not_withheld[at]),
+                float(not_withheld_noise[at]),
+            )
+            classes.append(ActivityShare(float(text), share, std))
+        return cls(*everyone, tuple(classes))
 
     @property
     def typical_share(self) -> float:
@@ -129,23 +162,39 @@ class WithheldShare:
         return min(math.hypot(max(self.share, 0.0), self.std), MAX_WITHHELD_SHARE)
 
     def annotate(self, noisy: NoisyCounts) -> NoisyCounts:
-        """Return noisy counts whose clipping also has what allowances leave out.
+        """Return noisy counts whose clipping has all that allowances leave out.
 
-        They leave out the text of people who write much, and often. Nobody knows how these write,
-        so it moves the share of an n-gram as text does that clipping removes from hidden users.
+        The norm histogram has users by norms that count with their limits, so that its clipping
+        covers what it shows of that text. What was measured beyond it is of people whom noise
+        hides: it moves the share of an n-gram as text does that clipping removes from them.
         """
         clipping = noisy.clipping
-        share = max(self.share, 0.0)
+        hidden = max(self.typical_share - clipping.lost, 0.0)
         combined = Clipping(
-            lost=1 - (1 - clipping.lost) * (1 - share),
-            unevenness=(1 + clipping.unevenness) * (1 + share) - 1,
-            bias_rel_std=math.hypot(clipping.bias_rel_std, WITHHELD_BIAS * self.typical_share),
+            lost=max(clipping.lost, self.share),
+            unevenness=(1 + clipping.unevenness) * (1 + hidden) - 1,
+            bias_rel_std=math.hypot(clipping.bias_rel_std, WITHHELD_BIAS * hidden),
         )
         return replace(noisy, clipping=combined)
 
-    def to_json(self) -> dict[str, float]:
+    def to_json(self) -> dict[str, Any]:
         """Return what the card says."""
-        return {"share": round(self.share, 5), "std": round(self.std, 5)}
+        rounded = {"share": round(self.share, 5), "std": round(self.std, 5)}
+        classes = [
+            {name: round(value, 5) for name, value in asdict(each).items()}
+            for each in self.by_activity
+        ]
+        return {**rounded, "by_activity": classes}
+
+
+def _divide(
+    withheld: float, withheld_noise: float, kept: float, kept_noise: float
+) -> tuple[float, float]:
+    """Return withheld/(withheld + kept) and its standard deviation."""
+    total = max(kept, kept_noise) + max(withheld, 0.0)
+    share = min(withheld / total, MAX_WITHHELD_SHARE)
+    std = math.hypot((1 - share) * withheld_noise, share * kept_noise) / total
+    return share, min(std, MAX_WITHHELD_SHARE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, UsageError
 from bayesgram.inference.chaining import combine_with_previous, make_measurements
 from bayesgram.inference.design import (
+    NOT_WITHHELD_RATIO,
     UNLISTED_RATIO,
     WITHHELD_RATIO,
     ClippingPlan,
@@ -48,6 +49,7 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.privacy.constants import (
+    ACTIVITY_CLASSES,
     HISTOGRAM_SHARE,
     NORM_EDGES,
     SOURCE_UNITS,
@@ -221,7 +223,6 @@ class Posterior(CountsMechanism):
                     query.exact_sum,
                     share=query.share,
                     share_left=state.share_left + orders_left,
-                    takes_first=next_query is norm_histogram_query,
                 )
                 noisy = randomness.noise.discrete_gaussian(exact, scale=multiplier * UNITS)
                 state = query.decode(noisy, multiplier)  # reads nothing private
@@ -430,9 +431,9 @@ def counts_query(state: QueryState) -> Query:
         groups[0] = replace(groups[0], lost=state.clipped_mass)
         described = [plan.annotate(group, design.ngram_shape) for group in groups]
         if coordinates.withheld >= 0:
-            unit = plan.clip_norm * float(coordinates.shape[-1])
+            units = plan.clip_norm * coordinates.shape[coordinates.withheld :]
             withheld = WithheldShare.from_noisy(
-                float(noisy[-1]) * unit / UNITS, multiplier * unit, groups[0]
+                noisy[coordinates.withheld :] * units / UNITS, multiplier * units, groups[0]
             )
             described = [withheld.annotate(group) for group in described]
             details["withheld"] = withheld.to_json()
@@ -465,7 +466,7 @@ class OrderDesign:
     Attributes:
         public: Public n-grams of the order.
         has_allowances: Whether users have allowances, so that the text that these leave out is
-            measured, by a coordinate after all others.
+            measured, by coordinates after all others.
     """
 
     public: PublicNgrams
@@ -544,9 +545,9 @@ class OrderDesign:
         if not self.has_allowances:
             return coordinates
         total = self.total_place(coordinates)
-        withheld_shape = WITHHELD_RATIO * coordinates.shape[total]
+        ratios = np.repeat((WITHHELD_RATIO, NOT_WITHHELD_RATIO), ACTIVITY_CLASSES)
         return Coordinates(
-            np.append(coordinates.shape, withheld_shape),
+            np.concatenate([coordinates.shape, ratios * coordinates.shape[total]]),
             coordinates.words,
             total=total,
             withheld=coordinates.shape.size,

@@ -63,9 +63,15 @@ from bayesgram.privacy.calibration import (
     calibrate_beside_failures,
     calibrate_gaussian,
 )
-from bayesgram.privacy.constants import MAX_CANDIDATES, UNITS
+from bayesgram.privacy.constants import (
+    ACTIVITY_CLASSES,
+    MAX_CANDIDATES,
+    MAX_SERIES_RELEASES,
+    UNITS,
+)
 from bayesgram.privacy.ledger import Ledger, LedgerCharge
 from bayesgram.privacy.ledger_io import Reservation
+from bayesgram.privacy.pacing import activity_classes, pace
 from bayesgram.privacy.thresholds import (
     RunningThreshold,
     calibrate_running_sums,
@@ -78,7 +84,6 @@ from bayesgram.private.allowances import (
     Allowances,
     AllowedCounts,
     norm_limits,
-    pace,
     query_costs,
     read_user_ids,
 )
@@ -99,7 +104,6 @@ RELEASE = "release"  # kinds of runs
 DISCOVERY = "discovery"
 MECHANISM = "series"  # what the entry of a ledger says in place of a mechanism
 
-MAX_RELEASES = 1000  # of one series
 DISCOVERY_SHARES = (0.01, 0.99)  # the least and the most of a series that discoveries may take
 # Coordinates of all runs of a series together, where nothing else is asked for. The discreteness of
 # the noise costs a little of ε for each; half of what that may take is the most.
@@ -346,7 +350,7 @@ class Series:
             raise UsageError.for_argument(
                 "delta", "0", "a series has Gaussian noise, so it needs a delta above 0."
             )
-        check_int("releases", releases, 2, MAX_RELEASES, "releases of a series")
+        check_int("releases", releases, 2, MAX_SERIES_RELEASES, "releases of a series")
         check_int("full_releases", full_releases, 1, releases, "of the releases of the series")
         unit = check_lasting_unit(unit)
         if discovery_share:
@@ -591,9 +595,9 @@ class Series:
             {RELEASES: allowances.charge(places, allowed)},
             on_charged=on_charged,
         )
-        return SeriesRelease(
-            self, noise, started, allowances, places, allowed, AllowedCounts(counts, allowed.copy())
-        )
+        activity = activity_classes(allowances.active[places], run.number)
+        metered = AllowedCounts(counts, allowed.copy(), activity)
+        return SeriesRelease(self, noise, started, allowances, places, allowed, metered)
 
     def begin_discovery(
         self,
@@ -945,10 +949,10 @@ class SeriesDiscovery:
 def release_coordinates(vocabulary: Vocabulary, segments: int = 0) -> int:
     """Return the number of coordinates of a release of a series, asked or not.
 
-    It is that of `posterior`, and one for each order: the text that allowances leave out.
+    It is that of `posterior`, and those of the text that allowances leave out, for each order.
     """
     parts = [PublicNgrams.of(part) for _, part in vocabulary.by_order]
-    return coordinate_count(parts, segments) + len(parts)
+    return coordinate_count(parts, segments) + 2 * ACTIVITY_CLASSES * len(parts)
 
 
 def max_coordinates(budget: Budget, full_releases: int) -> int:

@@ -358,7 +358,7 @@ class Planner:
         if not 0 <= draw < MAX_DRAWS:
             raise UsageError.for_argument("draw", draw, f"give a number from 0 to {MAX_DRAWS - 1}.")
         noise = self.calibrate_noise(request.budget, request.size)
-        parts = self._public_ngrams(request.size)
+        parts = self.public_ngrams(request.size)
         return simulate(
             parts[-1],
             request.assumptions,
@@ -368,11 +368,11 @@ class Planner:
 
     def calibrate_noise(self, budget: Budget, size: int) -> GaussianNoise:
         """Return the noise that `posterior` adds to a release of this budget and size."""
-        coordinates = coordinate_count(self._public_ngrams(size))
+        coordinates = coordinate_count(self.public_ngrams(size))
         return calibrate_gaussian(budget, coordinates=coordinates, units=UNITS)
 
     @cached_property
-    def _public_ngrams(self) -> Callable[[int], list[PublicNgrams]]:
+    def public_ngrams(self) -> Callable[[int], list[PublicNgrams]]:
         """The most frequent n-grams of each order, by their number; the last few are cached."""
         return lru_cache(4)(self._select_public_ngrams)
 

@@ -25,59 +25,17 @@ import pyarrow as pa
 
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.privacy.constants import UNITS
+from bayesgram.privacy.constants import FULL_RELEASE, UNITS
 from bayesgram.private.counts import Array, Meter, PrivateCounts, UserCounts, UserRows
 from bayesgram.private.counts_on_disk import CountsOnDisk
 
-# What a query costs is an integer: a contribution of norm B to a whole release costs so much.
-# Squared norms are rounded up to the next 2⁻⁴⁰ of B², and shares to the next 2⁻²⁰; their products
-# then fit in 64 bits.
-FULL_RELEASE = 1 << 40
+# Squared norms are rounded up to the next 2⁻⁴⁰ of B² (FULL_RELEASE steps), and shares to the next
+# 2⁻²⁰; their products then fit in 64 bits.
 NORM_STEP = UNITS * UNITS // FULL_RELEASE
 SHARE_STEPS = 1 << 20
 
 HASH_BYTES = 16  # two of a billion users share a hash with probability 1.5e-21
 KEY_BYTES = 32
-
-# --- Pacing ---
-
-# Somebody of whom nothing is known yet is expected in this share of the releases to come, and that
-# weighs as much as so many releases. The first releases can be generous: what a user uses too much
-# there is taken off the later ones. Chosen by benchmarks/pacing.py.
-PRIOR_ACTIVITY = 0.1
-PRIOR_RELEASES = 0.5
-
-
-def pace(
-    used: Integers, active: Ids, *, number: int, releases: int, full_releases: int
-) -> Integers:
-    """Return how much each user may use in one release, in units of which a full one is 2⁴⁰.
-
-    A user who has been in some share of the releases is expected in the same share of those to
-    come. What is left of the allowance is shared out evenly over them, so that people who write
-    often are scaled down early, instead of being left out late.
-
-    Args:
-        used: What each user has used so far.
-        active: In how many releases each user has been.
-        number: The number of this release, from 1.
-        releases: W, the number of releases of the series.
-        full_releases: k.
-
-    >>> new, often, seldom = [0, 0], [4 * FULL_RELEASE, 26], [2 * FULL_RELEASE, 2]
-    >>> used, active = np.array([new, often, seldom]).T
-    >>> pace(used, active, number=27, releases=52, full_releases=8) / FULL_RELEASE
-    array([1.        , 0.15..., 1.        ])
-    """
-    left = np.maximum(full_releases * FULL_RELEASE - used, 0)
-    before = number - 1
-    activity = (active + PRIOR_ACTIVITY * PRIOR_RELEASES) / (before + PRIOR_RELEASES)
-    to_come = np.minimum(activity, 1.0) * max(releases - number, 0)
-    even_share = np.minimum(left / (1 + to_come), FULL_RELEASE)
-    # A float may be rounded up; nobody may use more than is left.
-    paced: Integers = np.minimum(even_share.astype(np.int64), left)
-    return paced
-
 
 # --- What every user has used ---
 
@@ -255,9 +213,12 @@ class AllowedCounts(_CountsOverCounts):
     Attributes:
         counts: The private counts.
         left: What each user may still use in this release. Changed by `metered_sum`.
+        activity: The class of each user by how often they write (`activity_classes`); all of the
+            first class if it is None.
     """
 
     left: Integers
+    activity: Ids | None = None
 
     def __repr__(self) -> str:
         return f"AllowedCounts(private, over {self.vocabulary_size:,} n-grams)"
@@ -276,12 +237,11 @@ class AllowedCounts(_CountsOverCounts):
         *,
         share: float,
         share_left: float,
-        takes_first: bool = False,
     ) -> Integers:
         """Return the exact sum of a query, and charge every user for what they contributed.
 
         The norm of a user is limited such that what is left is enough for all queries to come, in
-        proportion to their shares; a query that takes first may use all of it.
+        proportion to their shares.
 
         Formal guarantee: the integer costs of all queries of a user never exceed what `left` was
         at the beginning, and each is at least share·‖z‖²/B² of a full release, where z is what the
@@ -291,13 +251,12 @@ class AllowedCounts(_CountsOverCounts):
             compute: Returns the sum over the counts that it is given.
             share: The share of the release (of 1/σ²) that the query takes.
             share_left: What is left of it for all queries, this one included.
-            takes_first: Whether the query may use all that users have left.
         """
         steps = share_steps(share)
-        paced_by = steps if takes_first else max(share_steps(share_left), steps)
-        limits = norm_limits(self.left, paced_by)
+        limits = norm_limits(self.left, max(share_steps(share_left), steps))
         squares = np.zeros(self.left.size, np.int64)
-        exact = compute(_MeteredCounts(self.counts, limits, squares))
+        activity = np.zeros(limits.size, np.int32) if self.activity is None else self.activity
+        exact = compute(_MeteredCounts(self.counts, limits, squares, activity))
         costs = query_costs(squares, steps)
         if (squares > limits * limits).any() or (costs > self.left).any():
             raise AssertionError("a user contributed more than their limit")
@@ -311,22 +270,23 @@ class _MeteredCounts(_CountsOverCounts):
 
     limits: Integers
     squares: Integers
+    activity: Ids
 
     def aggregate_all(
         self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add
     ) -> Array:
         """Measure all users, each with their limit."""
         metered = partial(
-            _measure_metered, measure=measure, limits=self.limits, squares=self.squares
+            _measure_metered,
+            measure=measure,
+            meter=Meter(self.limits, self.squares, self.activity, np.zeros(0, np.int64)),
         )
         return self.counts.aggregate_all(metered, merge)
 
 
-def _measure_metered(
-    rows: UserRows, measure: Callable[[UserRows], Array], limits: Integers, squares: Integers
-) -> Array:
+def _measure_metered(rows: UserRows, measure: Callable[[UserRows], Array], meter: Meter) -> Array:
     numbers = np.arange(rows.first, rows.first + rows.user_count)
-    return measure(rows._replace(meter=Meter(limits, squares, numbers)))
+    return measure(rows._replace(meter=replace(meter, numbers=numbers)))
 
 
 def share_steps(share: float) -> int:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.errors import UsageError, check_int
 from bayesgram.kernels import inlined, kernel, longest_row, mix
-from bayesgram.privacy.constants import UNITS
+from bayesgram.privacy.constants import ACTIVITY_CLASSES, UNITS
 from bayesgram.private.counts import (
     MAX_COUNT,
     AggregateCounts,
@@ -80,9 +80,11 @@ class Coordinates:
             to it.
         words: Columns × n, the coordinates that each column of the counts adds to beside its own,
             such as those of its words; −1 for none, columns × 0 where nothing else is measured.
-        total: The coordinate of a user's total, which `withheld` is measured by.
-        withheld: The coordinate of the text that allowances leave out (`private.allowances`); −1
-            where users have none.
+        total: The coordinate of a user's total, which the text that allowances leave out is
+            measured by.
+        withheld: Where users have allowances (`private.allowances`), the first of the last
+            2·ACTIVITY_CLASSES coordinates: how much text of each class of users allowances leave
+            out, and how much they do not. −1 elsewhere.
     """
 
     shape: Floats
@@ -95,10 +97,10 @@ class Coordinates:
 
     @property
     def without_withheld(self) -> "Coordinates":
-        """The coordinates without that of the text that allowances leave out, which is the last."""
+        """The coordinates without those of the text that allowances leave out."""
         if self.withheld < 0:
             return self
-        return Coordinates(self.shape[:-1], self.words)
+        return Coordinates(self.shape[: self.withheld], self.words)
 
     @property
     def cache_key(self) -> tuple[bytes | int, ...]:
@@ -211,6 +213,7 @@ def _clipped_sum_of_rows(rows: UserRows, coordinates: Coordinates, clip_norm: fl
         squares,
         coordinates.total,
         coordinates.withheld,
+        rows.activity_classes(),
     )
     rows.record_squares(squares)
     return total
@@ -249,11 +252,12 @@ def _clipped_sum(
     squared_norms: Integers,
     total_place: int,
     withheld_place: int,
+    activity: Ids,
 ) -> Integers:
     """Return Σ z over users, and write Σ z² of each; `weights` are 1/shape."""
     total = np.zeros(weights.size, np.int64)
     word_counts = np.zeros(weights.size, np.int64)
-    touched = np.empty(longest_row(starts) * words.shape[1] + 1, np.int64)
+    touched = np.empty(longest_row(starts) * words.shape[1] + 2, np.int64)
     for user in range(starts.size - 1):
         first = starts[user]
         last = starts[user + 1]
@@ -262,6 +266,12 @@ def _clipped_sum(
             word_counts, touched, distinct, weights
         )
         limit = limits[user]
+        if withheld_place >= 0 and word_counts[total_place] > 0:
+            place = withheld_place + ACTIVITY_CLASSES + activity[user]
+            word_counts[place] = word_counts[total_place]
+            touched[distinct] = place
+            distinct += 1
+            squares += (word_counts[place] * weights[place]) ** 2
         norm = math.sqrt(squares)
         scale = _limited_scale(norm, clip_norm, limit)
         if withheld_place >= 0 and 0 < scale < UNITS / max(norm, clip_norm):
@@ -269,10 +279,11 @@ def _clipped_sum(
             removed = UNITS / max(norm, clip_norm) / scale - 1
             withheld = np.int64(min(removed, MAX_WITHHELD) * word_counts[total_place])
             if withheld > 0:
-                word_counts[withheld_place] = withheld
-                touched[distinct] = withheld_place
+                place = withheld_place + activity[user]
+                word_counts[place] = withheld
+                touched[distinct] = place
                 distinct += 1
-                squares += (withheld * weights[withheld_place]) ** 2
+                squares += (withheld * weights[place]) ** 2
                 scale = _limited_scale(math.sqrt(squares), clip_norm, limit)
         length = np.int64(0)
         # Unsigned indices save the check for places that are counted from the end.

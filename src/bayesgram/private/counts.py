@@ -19,7 +19,7 @@ and leave with ascending n-grams and counts ≥ 1, one run of rows a user.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, overload
@@ -67,16 +67,18 @@ class Meter:
     Attributes:
         limits: The largest L2 norm of the contribution of each user, at most `UNITS`.
         squares: Written by the kernels: the squared L2 norm that each user contributed.
-        numbers: The places of the users of some rows in both arrays.
+        activity: The class of each user by how often they write.
+        numbers: The places of the users of some rows in these arrays.
     """
 
     limits: Integers
     squares: Integers
+    activity: Ids
     numbers: Integers
 
     def select(self, kept: Integers) -> "Meter":
         """Return the meter of some of the users of these rows."""
-        return Meter(self.limits, self.squares, self.numbers[kept])
+        return replace(self, numbers=self.numbers[kept])
 
 
 class UserRows(NamedTuple):
@@ -99,6 +101,12 @@ class UserRows(NamedTuple):
         if self.meter is None:
             return np.full(self.user_count, UNITS)
         return self.meter.limits[self.meter.numbers]
+
+    def activity_classes(self) -> Ids:
+        """Return the class of each user by how often they write; 0 without a meter."""
+        if self.meter is None:
+            return np.zeros(self.user_count, np.int32)
+        return self.meter.activity[self.meter.numbers]
 
     def record_squares(self, squares: Integers) -> None:
         """Note the squared norm that each user contributed, where it is metered."""
@@ -178,7 +186,6 @@ class PrivateCounts(AggregateCounts):
         *,
         share: float,  # noqa: ARG002
         share_left: float,  # noqa: ARG002
-        takes_first: bool = False,  # noqa: ARG002
     ) -> Integers:
         """Return the exact sum of a query.
 
@@ -189,7 +196,6 @@ class PrivateCounts(AggregateCounts):
             compute: Returns the sum over the counts that it is given.
             share: The share of the budget (of 1/σ²) that the query takes.
             share_left: What is left of it for the queries of this order, this one included.
-            takes_first: Whether the query may take all that its users have left.
         """
         return compute(self)
 

@@ -69,6 +69,10 @@ def norm_histogram_sum(
     their n-grams that count, over the bin's largest; all of TOTAL_UNITS beyond it. SOURCE_UNITS are
     shared out among the sources of these n-grams.
 
+    A user with a limit of cB, c < 1 (`Meter`), contributes at most c times each of these. They are
+    in the bin of their norm over c: clipping at Λ keeps as much of their text as of somebody of
+    that norm without a limit. So the clip norm that is chosen by the histogram counts with limits.
+
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
     in integers; and by no more than the limit of that user, where users have limits (`Meter`).
 
@@ -138,13 +142,15 @@ def _norm_histogram_sum(
                 written += counts[at]
                 if source < source_count:
                     by_source[source] += counts[at]
-        place = np.searchsorted(edges, norm, side="right")
-        # A user whose limit is below B counts as a part of a user.
         part = limits[user] / UNITS
+        if part <= 0:
+            continue
+        # Whose limit is below B is clipped at a part of Λ, as somebody of a larger norm is at Λ.
+        place = np.searchsorted(edges, norm / part, side="right")
         unit = np.int64(USER_UNITS * part)
         histogram[place] += unit
         length = unit * unit
-        unit = np.int64(TOTAL_UNITS * min(written / largest[place], 1.0) * part)
+        unit = np.int64(TOTAL_UNITS * min(written / largest[place], part))
         histogram[largest.size + place] += unit
         length += unit * unit
         for source in range(source_count):

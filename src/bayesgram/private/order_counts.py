@@ -72,14 +72,12 @@ class OrderCounts(PrivateCounts):
         *,
         share: float,
         share_left: float,
-        takes_first: bool = False,
     ) -> Integers:
         """Return the exact sum of a query, as the counts of all orders limit and charge it."""
         return self.counts.metered_sum(
             lambda counts: compute(replace(self, counts=counts)),
             share=share,
             share_left=share_left,
-            takes_first=takes_first,
         )
 
     def cached_sum(self, name: tuple[object, ...], compute: Callable[[], Integers]) -> Integers:

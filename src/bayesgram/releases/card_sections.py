@@ -14,7 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
+
+from bayesgram.privacy.constants import ACTIVITY_EDGES
 
 # --- ε, δ and beliefs as numbers for a person ---
 
@@ -372,26 +375,72 @@ def clip_norms_text(details: Mapping[str, Any]) -> str:
 
 WITHHELD_DETAIL = "withheld"  # of an order in a series: the share that allowances leave out
 
+# Two standard deviations above which a share says nothing.
+MAX_WITHHELD_MARGIN = 0.5
+
 
 def withheld_text(details: Mapping[str, Any]) -> str:
-    """Return how much text allowances left out of a release of a series; "" if it is of none.
+    """Return how much text allowances left out of a release of a series, and whose; "" if of none.
 
-    >>> withheld_text({"by_order": {"2": {"withheld": {"share": 0.123, "std": 0.02}}}})
-    'Allowances leave out 12% ± 4% of the bigrams: those of people who write much and often count
-    for less.'
+    >>> seldom, often = [{"text": 0.5, "share": share, "std": 0.01} for share in (0.02, 0.63)]
+    >>> unknown = {"text": 0.0, "share": 0.3, "std": 0.9}
+    >>> classes = [seldom, unknown, unknown, unknown, often]
+    >>> withheld = {"share": 0.33, "std": 0.01, "by_activity": classes}
+    >>> withheld_text({"by_order": {"2": {"withheld": withheld}}})
+    'Allowances leave out 33% ± 2% of the bigrams: 2% ± 2% of the text of people who write in up to
+    10% of the releases, 63% ± 2% in more than 75%.'
     """
     parts = []
+    by_activity: list[tuple[str, str]] = []
     for order in measured_orders(details):
         withheld = order_details(details, order).get(WITHHELD_DETAIL)
-        if withheld is not None:
-            share = min(max(withheld["share"], 0.0), 1.0)
-            parts.append(f"{share:.0%} ± {2 * withheld['std']:.0%} of the {order_name(order)}")
+        if withheld is None:
+            continue
+        if is_hidden_share(withheld):
+            parts.append(f"a part of the {order_name(order)} that noise hides")
+            continue
+        parts.append(f"{_share_text(withheld)} of the {order_name(order)}")
+        by_activity = describe_activity(withheld.get("by_activity", ()))
     if not parts:
         return ""
-    return (
-        f"Allowances leave out {', '.join(parts)}: those of people who write much and often count"
-        " for less."
-    )
+    sentence = f"Allowances leave out {', '.join(parts)}"
+    if not by_activity:
+        return f"{sentence}. People who write much and often count for less."
+    (share, where), *others = by_activity
+    listed = [f"{share} of the text of people who write in {where}"]
+    listed += [f"{share} in {where}" for share, where in others]
+    return f"{sentence}: {', '.join(listed)}."
+
+
+def describe_activity(classes: Sequence[Mapping[str, float]]) -> list[tuple[str, str]]:
+    """Return what allowances leave out of the text of users, and how often these write.
+
+    Classes of which noise hides it are left out.
+
+    Args:
+        classes: By how often users write, in the order of ACTIVITY_EDGES.
+    """
+    edges = [f"{edge:.0%}" for edge in ACTIVITY_EDGES]
+    names = [
+        f"up to {edges[0]} of the releases",
+        *(f"{low} to {high}" for low, high in pairwise(edges)),
+        f"more than {edges[-1]}",
+    ]
+    return [
+        (_share_text(values), name)
+        for name, values in zip(names, classes, strict=False)
+        if not is_hidden_share(values)
+    ]
+
+
+def is_hidden_share(values: Mapping[str, float]) -> bool:
+    """Return whether noise hides a share that allowances leave out."""
+    return 2 * values["std"] > MAX_WITHHELD_MARGIN
+
+
+def _share_text(values: Mapping[str, float]) -> str:
+    share = min(max(values["share"], 0.0), 1.0)
+    return f"{share:.0%} ± {2 * values['std']:.0%}"
 
 
 def order_name(order: int, *, is_rows: bool = False) -> str:
@@ -418,6 +467,24 @@ class NormBin:
     high: float
     users: float
     clipped: bool  # whether users in it are clipped
+
+
+# How to read the histogram of a release of a series, whose users have limits.
+LIMITED_NORMS_NOTE = (
+    "Users whom an allowance limits are shown where clipping keeps as much of their text: somebody"
+    " who may contribute half as much is at twice the norm, and counts as half a user."
+)
+
+
+def has_limited_norms(details: Mapping[str, Any]) -> bool:
+    """Return whether the histogram is of users who have allowances.
+
+    >>> has_limited_norms({"by_order": {"2": {"withheld": {"share": 0.0, "std": 0.1}}}})
+    True
+    """
+    return any(
+        WITHHELD_DETAIL in order_details(details, order) for order in measured_orders(details)
+    )
 
 
 def norm_histogram_noise_std(details: Mapping[str, Any], order: int | None = None) -> float:

@@ -28,6 +28,7 @@ from bayesgram.releases.card_sections import (
     format_chance,
     format_odds_factor,
     format_rounded_up,
+    has_limited_norms,
     join_words,
     measured_orders,
     norm_histogram_noise_std,
@@ -331,14 +332,15 @@ def estimate_people(card: Card) -> PeopleEstimate | None:
     """Return about how many people wrote listed n-grams, by the noisy histogram of the card.
 
     It is that of the shortest n-grams, which most people write. The histogram is part of the
-    release. None if the card has none. For a segment, it counts the people of all segments.
+    release. None if the card has none, or allowances make users count as parts of a user. For a
+    segment, it counts the people of all segments.
     """
     orders = measured_orders(card.details)
     if not orders:
         return None
     measured = order_details(card.details, orders[0])
     bins = measured.get("noisy_users_by_norm", [])
-    if not bins:
+    if not bins or has_limited_norms(card.details):
         return None
     noise_std = norm_histogram_noise_std(card.details, orders[0])
     return PeopleEstimate(math.fsum(bins), noise_std * math.sqrt(len(bins)))

@@ -21,9 +21,11 @@ from bayesgram.comparison.comparison import Change, Comparison
 from bayesgram.releases.card import Card
 from bayesgram.releases.card_sections import (
     BY_ORDER_DETAIL,
+    LIMITED_NORMS_NOTE,
     SOURCE_WEIGHTS_DETAIL,
     SourceWeight,
     format_odds_factor,
+    has_limited_norms,
     join_words,
     measured_orders,
     norm_histogram,
@@ -588,10 +590,13 @@ class ClippingView:
         """What the picture shows."""
         orders = measured_orders(self.card.details)
         ngrams = self._longest_name if orders else "counts"
-        return (
+        caption = (
             f"Number of users (noisy) by the size of their {ngrams}: the square root of the sum of"
             " squared counts. Users in full bars count in full; hollow bars are scaled down."
         )
+        if has_limited_norms(self.card.details):
+            caption += f" {LIMITED_NORMS_NOTE}"
+        return caption
 
     @property
     def _longest_name(self) -> str:
