@@ -43,8 +43,9 @@ from bayesgram.mechanisms.publish import release
 from bayesgram.mechanisms.series import Series
 from bayesgram.planning.series_plan import plan_series
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.constants import FULL_RELEASE
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.private.allowances import FULL_RELEASE, pace
+from bayesgram.privacy.pacing import pace
 from bayesgram.private.counts import UserCounts, build_user_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card_sections import WITHHELD_DETAIL, order_details

@@ -7,8 +7,11 @@ import signal
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import bayesgram as bg
 from helpers.commands import PROGRAM, check_output, expect_refusal, run_in_process
 
 SERIES = "weekly.series --ledger app.ledger --epsilon 1 --delta 1e-7 --releases 3 --full-releases 2"
@@ -160,3 +163,169 @@ def test_a_run_that_is_killed_costs_allowance_and_can_be_made_again(made, tmp_pa
     shown = json.loads(check_output("series", "show", "killed.series", "--json", cwd=work))
     assert shown["runs"][-1]["state"] == "published"
     assert (work / "out" / "card.json").is_file()
+
+
+# --- Discoveries of a series ---
+
+DISCOVER = "discover data/messages --vocab vocab.parquet --open"
+IN_SERIES = f"{DISCOVER} --series found.series"
+
+
+@pytest.fixture(scope="module")
+def discovered(tmp_path_factory):
+    """Two series with discoveries, and one discovery of the first."""
+    folder = tmp_path_factory.mktemp("discoveries")
+    for command in (
+        "generate --users 600 --sentences 3000 --seed 3 -o data",
+        "vocab data/articles.txt.gz --order 2 --size 200 --no-model -o vocab.parquet",
+        "vocab data/articles.txt.gz --orders 1,2 --size 200 --no-model -o other.parquet",
+        "ledger create --population everybody --epsilon 6 --delta 1e-6 app.ledger",
+        "ledger create --population others --epsilon 6 --delta 1e-6 other.ledger",
+        "ledger create --population late --epsilon 6 --delta 1e-6 late.ledger",
+        *(
+            f"series create {name}.series --ledger {ledger}.ledger --epsilon 5 --delta 1e-6"
+            " --releases 2 --full-releases 2 --discovery-share 0.5"
+            for name, ledger in (("found", "app"), ("strange", "other"))
+        ),
+        "series create plain.series --ledger late.ledger --epsilon 1 --delta 1e-7",
+        f"{IN_SERIES} -o found-1",
+    ):
+        run_in_process(*command.split(), cwd=folder)
+    return folder
+
+
+def test_discoveries_of_a_series_from_its_beginning_to_its_end(discovered, tmp_path):
+    work = tmp_path / "work"
+    shutil.copytree(discovered, work)
+    printed = " ".join(check_output(*f"{IN_SERIES} -o found-2".split(), cwd=work).split())
+    assert "Series: discovery 2 of at most 2; ε and δ are for everything in the series" in printed
+    assert "of them are new. Their noisy weights of all discoveries so far add up" in printed
+    first, second = (bg.Discovery.load(work / f"found-{run}") for run in (1, 2))
+    assert set(first.ngrams.to_pylist()) <= set(second.ngrams.to_pylist())
+    assert 0 < len(first) == (second.found_in == 1).sum()
+    shown = json.loads(check_output("series", "show", "found.series", "--json", cwd=work))
+    assert [(run["kind"], run["state"]) for run in shown["runs"]] == [
+        ("discovery", "published")
+    ] * 2
+    assert (shown["released"], shown["left"]) == (0, 2)
+    assert (shown["discovered"], shown["discoveries_left"]) == (2, 0)
+    text = check_output("series", "show", "found.series", cwd=work)
+    assert "0 of at most 2 releases were made, and 2 of at most 2 discoveries." in text
+    published = check_output("series", "publish", "found.series", "2", "--discovery", cwd=work)
+    assert "Discovery 2 of found.series is noted as published." in published
+    message = expect_refusal(*f"{IN_SERIES} -o found-3".split(), cwd=work, code=1)
+    assert "all 2 discoveries of this series were made. Make a new series" in message
+    assert not (work / "found-3").exists()
+    # Releases go on, with the grown vocabulary.
+    grown = "--vocab found-2/vocab.parquet"
+    run_in_process(*f"count data/messages {grown} -o counts".split(), cwd=work)
+    printed = check_output(
+        *f"release counts {grown} --series found.series -o out".split(), cwd=work
+    )
+    assert "discovered in the same series, whose ε and δ cover them" in " ".join(printed.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        *(
+            (f"{IN_SERIES} -o x {option}", 2, f"{option.split()[0]}")
+            for option in ("--epsilon 1", "--delta 1e-7", "--rounds 3", "--seed 1", "--dry-run")
+        ),
+        (f"{IN_SERIES} -o x --ledger app.ledger", 2, "the series has its budget, its ledger"),
+        (f"{IN_SERIES} -o x --engine spark", 2, "leave spark out"),
+        (f"{IN_SERIES} -o x --unit week", 2, "the unit of the series is"),
+        (f"{IN_SERIES} -o found-1", 2, "--force"),
+        (
+            f"{DISCOVER} --series plain.series -o x",
+            2,
+            "releases only. Discover without --series, or make a series with --discovery-share.",
+        ),
+        (f"{DISCOVER} --series app.ledger -o x", 2, "is no series"),
+        (
+            "discover data/messages --vocab other.parquet --series found.series -o x",
+            2,
+            "--orders 1,2: the discoveries of this series search n-grams of order 2",
+        ),
+        (
+            "series create n --ledger late.ledger --epsilon 1 --delta 1e-7 --discovery-share 0.2",
+            1,
+            "its first entry was no discovery",
+        ),
+        (
+            "series create n --ledger app.ledger --epsilon 5 --delta 1e-6 --discovery-share 0.2",
+            1,
+            "Nothing was reserved",
+        ),
+        (
+            "series create n --ledger app.ledger --epsilon 1 --delta 1e-7 --discovery-share 1.5",
+            2,
+            "--discovery-share 1.5: of the series is a number from 0.01 to 0.99",
+        ),
+        ("series publish found.series 9 --discovery", 2, "no discovery of found.series with this"),
+        ("series publish found.series 1", 2, "no release of found.series with this number"),
+    ],
+)
+def test_what_no_discovery_of_a_series_can_be_asked_for(discovered, command, code, message):
+    """Refused with the next step; nothing is spent, and nothing is left."""
+
+    def contents():
+        names = sorted(path.name for path in discovered.iterdir())
+        states = [path.read_bytes() for path in sorted(discovered.glob("*.series/state.json"))]
+        return names, states, [path.read_bytes() for path in sorted(discovered.glob("*.ledger"))]
+
+    before = contents()
+    refusal = expect_refusal(*command.split(), cwd=discovered, code=code)
+    assert message in " ".join(refusal.split())
+    assert contents() == before
+
+
+@pytest.mark.parametrize("parts", [("state.json",), ("key",), "whole", "arrow"])
+def test_the_state_of_another_series_is_refused(discovered, tmp_path, parts):
+    """Its folder, its state or its key, in the place of this one's; and nothing is charged."""
+    work = tmp_path / "work"
+    shutil.copytree(discovered, work)
+    run_in_process(*f"{DISCOVER} --series strange.series -o strange-1".split(), cwd=work)
+    mine, other = work / "found.series", work / "strange.series"
+    if parts == "whole":
+        settings = (mine / "series.json").read_bytes()
+        shutil.rmtree(mine)
+        shutil.copytree(other, mine)
+        (mine / "series.json").write_bytes(settings)
+    elif parts == "arrow":
+        for name in ("discoveries", "candidates"):
+            [own], [strange] = mine.glob(f"{name}-*"), other.glob(f"{name}-*")
+            own.write_bytes(strange.read_bytes())
+    else:
+        for name in parts:
+            (mine / name).write_bytes((other / name).read_bytes())
+    before = (mine / "state.json").read_bytes()
+    ledger = (work / "app.ledger").read_bytes()
+    message = expect_refusal(*f"{IN_SERIES} -o found-2".split(), cwd=work, code=1)
+    assert "can't go on" in message
+    assert "make a new" in message
+    assert (mine / "state.json").read_bytes() == before
+    assert (work / "app.ledger").read_bytes() == ledger
+    assert not (work / "found-2").exists()
+
+
+def test_numbers_and_their_digits_are_the_same_users_from_week_to_week(discovered, tmp_path):
+    """No type of ids is another user: nobody gets a second allowance."""
+    work = tmp_path / "work"
+    shutil.copytree(discovered, work)
+    rows = range(5)  # too few to be found: what was found costs nobody anything
+    texts = pa.array(["red zog"] * len(rows))
+    pq.write_table(pa.table({"user": pa.array(rows), "text": texts}), work / "numbers.parquet")
+    names = pa.array(map(str, rows))
+    pq.write_table(pa.table({"user": names, "text": texts}), work / "names.parquet")
+    discover = "--vocab vocab.parquet --open --series ids.series"
+    for command in (
+        "ledger create --population x --epsilon 6 --delta 1e-6 ids.ledger",
+        "series create ids.series --ledger ids.ledger --epsilon 5 --delta 1e-6 --discovery-share 0.5",
+        f"discover numbers.parquet {discover} -o digits-1",
+        f"discover names.parquet {discover} -o digits-2",
+    ):
+        run_in_process(*command.split(), cwd=work)
+    series = bg.Series.open(work / "ids.series")
+    users = series.read_allowances(series.read_state(), "discovery")
+    assert users.active.tolist() == [2] * len(rows)

@@ -17,11 +17,13 @@ from pathlib import Path
 
 from bayesgram.errors import BayesgramError
 from bayesgram.io.atomic import REPLACED, find_temporary_folders
-from bayesgram.mechanisms.series import RELEASE, Series
+from bayesgram.mechanisms.series import CANDIDATES, DISCOVERY, Series
 from bayesgram.privacy.ledger_io import read_ledger
+from bayesgram.private.running_candidates import RunningCandidates
+from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.releases.release import Release
 from faults.run_command import COUNTS_BYTES, read_counts
-from faults.scenarios import LEDGER, SCENARIOS, SERIES, make_inputs
+from faults.scenarios import LEDGER, SCENARIOS, make_inputs
 from helpers.fork_server import ForkServer
 
 HERE = Path(__file__).parent
@@ -41,7 +43,6 @@ ERRORS = {
 # How a message says that budget is spent: for nothing, or for a release that is there.
 SPENT_FOR_NOTHING = "stays spent"
 SPENT_FOR_RELEASE = "is spent for it"
-SPENT_FOR_SERIES = "as release 2 of weekly.series"
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ class Laboratory:
             if fault.kind != "unlink" and not outcome.crashed and find_leftovers(root) and not kept:
                 yield f"left behind: {find_leftovers(root)}"
         after = read_contents(work)
-        ours = tuple(name for name in (scenario.output, LEDGER, SERIES) if name)
+        ours = tuple(name for name in (scenario.output, scenario.ledger, scenario.series) if name)
         for name in sorted(before.keys() | after.keys()):
             ignored = name.startswith((*ours, ".")) or after.get(name) == before.get(name)
             if not ignored:
@@ -201,22 +202,22 @@ class Laboratory:
             now = read_contents(work / scenario.output) or find_set_aside(work)
             published = now != contents_below(before, scenario.output)
             yield from self._output_problems(scenario, work, published, outcome, fault)
-        if LEDGER in scenario.inputs:
+        if scenario.ledger:
             yield from self._ledger_problems(scenario, work, published, outcome, fault)
         if scenario.is_in_series:
-            yield from self._series_problems(work, published, outcome, fault)
+            yield from self._series_problems(scenario, work, published, outcome, fault)
+        if scenario.is_in_series and scenario.kind == DISCOVERY:
+            yield from self._candidate_problems(scenario, work)
 
-    def _series_problems(self, work, published, outcome, fault):
+    def _series_problems(self, scenario, work, published, outcome, fault):
         """Yield allowances that were given back, or a release that nobody was charged for."""
-        old_used, old_drawn, _ = read_series(self._template)
+        old_used, old_drawn, _ = read_series(self._template, scenario)
         try:
-            used, drawn, noted = read_series(work)
+            used, drawn, noted = read_series(work, scenario)
         except BayesgramError as error:
             yield f"the series is refused: {error}"
             return
-        if len(used) != len(old_used) or any(
-            now < old for now, old in zip(used, old_used, strict=False)
-        ):
+        if any(used.get(user, -1) < old for user, old in old_used.items()):
             yield "allowances were given back"
         charged = used != old_used
         if published and not charged:
@@ -228,9 +229,27 @@ class Laboratory:
         if outcome.code == 0 and max(noted, default=0) != old_drawn + 1:
             yield "it succeeded, and the ledger does not say that the release is out"
         if charged and not fault.is_kill and not outcome.crashed and outcome.code != 0:
-            said = SPENT_FOR_SERIES if published else "stays charged"
+            said = spent_for_series(scenario) if published else "stays charged"
             if said not in outcome.message and "did not confirm it" not in outcome.message:
                 yield "users are charged, and the message does not say so"
+
+    def _candidate_problems(self, scenario, work):
+        """Yield noisy sums that went back, texts that were lost, or findings that changed."""
+        try:
+            old_drawn, old = read_candidates(self._template, scenario)
+            drawn, now = read_candidates(work, scenario)
+        except BayesgramError:
+            return  # `_series_problems` says so
+        if not set(old) <= set(now):
+            yield "texts of a series were lost"
+        for text, (total, found_in) in old.items():
+            new_total, new_found_in = now.get(text, (total, found_in))
+            if found_in and (new_total, new_found_in) != (total, found_in):
+                yield "what was found has changed"
+            if drawn == old_drawn and new_total != total:
+                yield "noisy sums changed without a run"
+            if drawn > old_drawn and not found_in and new_total == total:
+                yield "a candidate has no noise of a run"
 
     def _output_problems(self, scenario, work, published, outcome, fault):
         output = work / scenario.output
@@ -248,7 +267,9 @@ class Laboratory:
                 and f"model {scenario.output} is there, without" in outcome.message
             ):
                 return
-            said = SPENT_FOR_SERIES if scenario.is_in_series else SPENT_FOR_RELEASE
+            said = SPENT_FOR_RELEASE
+            if scenario.is_in_series:
+                said = spent_for_series(scenario)
             if confirmed and said not in outcome.message and not read_back:
                 yield "it failed, and does not say that the output is there"
 
@@ -256,6 +277,10 @@ class Laboratory:
         if scenario.is_repeatable:
             return read_contents(output) == self._complete_outputs[scenario.name]
         try:
+            if scenario.is_in_series and scenario.kind == DISCOVERY:
+                return set(read_contents(output)) == set(
+                    self._complete_outputs[scenario.name]
+                ) and bool(Discovery.load(output).card.ledger)
             if scenario.charges or scenario.is_in_series:
                 return set(read_contents(output)) == set(
                     self._complete_outputs[scenario.name]
@@ -266,9 +291,9 @@ class Laboratory:
 
     def _ledger_problems(self, scenario, work, published, outcome, fault):
         """Yield budget that was spent and not recorded, recorded twice, or not reported."""
-        old = read_ledger(self._template / LEDGER)
+        old = read_ledger(self._template / scenario.ledger)
         try:
-            now = read_ledger(work / LEDGER)
+            now = read_ledger(work / scenario.ledger)
         except BayesgramError as error:
             yield f"the ledger is refused: {error}"
             return
@@ -311,18 +336,39 @@ class Laboratory:
             yield "a later run leaves something in the temporary folder"
         if scenario.output and not self._is_complete(scenario, work / scenario.output):
             yield "the output of a later run is not whole"
-        if scenario.is_in_series and read_series(work)[1] not in {2, 3}:
-            yield "a later run is no release of the series"
+        if scenario.is_in_series and read_series(work, scenario)[1] not in {2, 3}:
+            yield "a later run is not in the series"
         if scenario.charges and len(read_ledger(work / LEDGER).reservations) != charged + 1:
             yield "a later run is not charged once"
 
 
-def read_series(folder):
-    """Return what users have used, how many releases were drawn, and those noted as published."""
-    series = Series.open(folder / SERIES)
+def read_series(folder, scenario):
+    """Return what each user has used, how many runs were drawn, and those noted as published."""
+    series = Series.open(folder / scenario.series)
     state = series.read_state()
-    used = series.read_allowances(state, RELEASE).used.tolist()
-    return used, state.drawn(RELEASE), series.reservation.published_releases
+    users = series.read_allowances(state, scenario.kind)
+    used = dict(zip(zip(users.high, users.low, strict=True), users.used.tolist(), strict=True))
+    noted = series.reservation.published_releases
+    if scenario.kind == DISCOVERY:
+        noted = series.reservation.published_discoveries
+    return used, state.drawn(scenario.kind), noted
+
+
+def read_candidates(folder, scenario):
+    """Return how many discoveries were drawn, and the noisy sum and the run of every text."""
+    series = Series.open(folder / scenario.series)
+    state = series.read_state()
+    token = state.file_token(CANDIDATES)
+    path = series.file_path(CANDIDATES, token)
+    candidates = RunningCandidates.read(path, token, series.read_key())
+    values = zip(candidates.sums.tolist(), candidates.found_in.tolist(), strict=True)
+    texts = dict(zip(candidates.ngrams.to_pylist(), values, strict=True))
+    return state.drawn(DISCOVERY), texts
+
+
+def spent_for_series(scenario):
+    """Return how a message says that a run of a series is out."""
+    return f"as {scenario.kind} 2 of {scenario.series}"
 
 
 def _message_problems(fault, outcome):

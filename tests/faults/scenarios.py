@@ -14,6 +14,8 @@ LITTLE_MEMORY = {  # so that little text is enough to spill things to disk
 TWO_STEPS = {"bayesgram.system.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"
 SERIES = "weekly.series"
+DISCOVERY_LEDGER = "found.ledger"
+DISCOVERY_SERIES = "found.series"
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,24 @@ class Scenario:
         return LEDGER in self.inputs and "release" in self.arguments and not self.is_in_series
 
     @property
+    def ledger(self):
+        """The ledger among the inputs; None if there is none."""
+        return next((name for name in self.inputs if name.endswith(".ledger")), None)
+
+    @property
+    def series(self):
+        """The series that the command makes a release or a discovery of; None if there is none."""
+        return next((name for name in self.inputs if name.endswith(".series")), None)
+
+    @property
     def is_in_series(self):
-        """Whether the command makes a release of a series."""
-        return SERIES in self.inputs
+        """Whether the command makes a release or a discovery of a series."""
+        return self.series is not None
+
+    @property
+    def kind(self):
+        """What the command makes of a series: "release" or "discovery"."""
+        return "discovery" if "discover" in self.arguments else "release"
 
     def fill(self, template, folder):
         """Copy the inputs, and what is to be replaced, from the template into a folder."""
@@ -75,6 +92,17 @@ RELEASE_OF_SERIES = (
     "vocab.parquet",
     "--series",
     SERIES,
+    "-o",
+    "made",
+)
+DISCOVERY_OF_SERIES = (
+    "discover",
+    "second.parquet",
+    "--vocab",
+    "vocab.parquet",
+    "--open",
+    "--series",
+    DISCOVERY_SERIES,
     "-o",
     "made",
 )
@@ -125,6 +153,21 @@ SCENARIOS = (
         RELEASE_OF_SERIES,
         (*RELEASE_INPUTS, SERIES),
         "made",
+        is_repeatable=False,
+    ),
+    Scenario(
+        "discover --series",
+        DISCOVERY_OF_SERIES,
+        ("second.parquet", "vocab.parquet", DISCOVERY_LEDGER, DISCOVERY_SERIES),
+        "made",
+        is_repeatable=False,
+    ),
+    Scenario(
+        "discover --series --force",
+        DISCOVERY_OF_SERIES + FORCE,
+        ("second.parquet", "vocab.parquet", DISCOVERY_LEDGER, DISCOVERY_SERIES, "found-1"),
+        "made",
+        replaced="found-1",
         is_repeatable=False,
     ),
     Scenario(
@@ -181,6 +224,10 @@ def make_inputs(folder, run):
         pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}),
         folder / "messages.parquet",
     )
+    for name, phrases in (("first", "red zog. early fish"), ("second", "red zog. blue blip")):
+        rows = [(f"{name}-{row}" if row % 2 else f"user-{row}", phrases) for row in range(800)]
+        columns = dict(zip(("user", "text"), map(list, zip(*rows, strict=True)), strict=True))
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
     for arguments in (
         (
             "vocab",
@@ -240,6 +287,45 @@ def make_inputs(folder, run):
         ("release", "counts", "--vocab", "vocab.parquet", "--series", SERIES, "-o", "week-0"),
         ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "0.2", "-o", "old-release"),
         ("export", "old-release", "--format", "model", "-o", "old-model"),
+        (
+            "ledger",
+            "create",
+            "--population",
+            "q",
+            "--epsilon",
+            "5",
+            "--delta",
+            "1e-6",
+            DISCOVERY_LEDGER,
+        ),
+        (
+            "series",
+            "create",
+            DISCOVERY_SERIES,
+            "--ledger",
+            DISCOVERY_LEDGER,
+            "--epsilon",
+            "5",
+            "--delta",
+            "1e-6",
+            "--releases",
+            "9",
+            "--full-releases",
+            "3",
+            "--discovery-share",
+            "0.9",
+        ),
+        (
+            "discover",
+            "first.parquet",
+            "--vocab",
+            "vocab.parquet",
+            "--open",
+            "--series",
+            DISCOVERY_SERIES,
+            "-o",
+            "found-1",
+        ),
         ("export", "out", "--format", "arpa", "-o", "warm.arpa.gz"),
         ("export", "out", "--format", "tsv", "-o", "warm.tsv"),
         ("report", "out", "--vocab", "vocab.parquet", "-o", "warm.html"),

@@ -141,12 +141,17 @@ def test_sums_are_those_of_plain_python():
         assert total == pytest.approx(expected[ngram], abs=60)
 
 
-def test_what_does_not_fit_memory_adds_up_alike():
+def test_what_does_not_fit_memory_adds_up_alike(monkeypatch):
+    """Nor does it matter how many users are taken at a time: each has their own limit."""
     said = [(f"user {i % 300}", f"zog{i} blip{i % 7}") for i in range(9000)]
-    in_memory, squares = run_once(RunningCandidates(KEY), said)
-    on_disk, squares_on_disk = run_once(RunningCandidates(KEY), said, memory=1 << 16)
-    assert sums_of(in_memory) == sums_of(on_disk)
-    assert squares == squares_on_disk
+    limits = {f"user {i}": UNITS // (1 + i) for i in range(300)}
+    in_memory, squares = run_once(RunningCandidates(KEY), said, limits=limits)
+    on_disk, squares_on_disk = run_once(RunningCandidates(KEY), said, limits=limits, memory=1 << 16)
+    monkeypatch.setattr("bayesgram.private.candidates.PAIRS_PER_CHUNK", 1000)
+    in_chunks, squares_in_chunks = run_once(RunningCandidates(KEY), said, limits=limits)
+    assert sums_of(in_memory) == sums_of(on_disk) == sums_of(in_chunks)
+    assert squares == squares_on_disk == squares_in_chunks
+    assert all(0 < square <= limits[user] ** 2 for user, square in squares.items())
 
 
 def test_weights_follow_noisy_sums_and_public_weights_alone():
@@ -155,6 +160,19 @@ def test_weights_follow_noisy_sums_and_public_weights_alone():
     logs = schedule.log_weights(np.array([-50.0, 0.0, 12.0, 12.0]), public)
     assert logs[0] == logs[1] < logs[2] > logs[3]
     assert (RunningSchedule(2.0, 0).log_weights(np.zeros(4), public) == public).all()
+
+
+def test_a_weight_does_not_depend_on_where_a_candidate_stands_among_others():
+    """To the last bit: arrays are computed several values at a time, and their ends differently."""
+    rng = np.random.default_rng(4)
+    sums = rng.normal(0, 50.0, 4099)
+    public = rng.uniform(-7, 0, 4099).astype(np.float32)
+    schedule = RunningSchedule(2.0, 9)
+    weights = np.exp(schedule.log_weights(sums, public))
+    for first in range(33):
+        for size in (1, 2, 3, 4, 5, 7, 8, 9, 31, 257):
+            part = slice(first, first + size)
+            assert (np.exp(schedule.log_weights(sums[part], public[part])) == weights[part]).all()
 
 
 # --- Noise ---
@@ -426,6 +444,25 @@ def test_a_user_of_all_weeks_uses_no_more_than_the_allowance(series, tmp_path):
     assert not (tmp_path / "more").exists()
 
 
+def test_force_gives_no_allowance_back(series, tmp_path):
+    """The same folder is replaced in every run."""
+    for run in range(1, 9):
+        said = [*rows_of_people(1, f"zog blip{run}"), (f"guest {run}", "zog")]
+        discover_with(RecordingNoise(), series, said, tmp_path / "found", force=True)
+    assert 1.9 * FULL_RELEASE < used_by(series, "user 0")[0] <= 2 * FULL_RELEASE
+
+
+def test_users_are_known_by_their_text_whatever_the_type_of_their_id(series, tmp_path):
+    """Whole numbers in one week, and their digits in the next, are the same users."""
+    for run, user_type in enumerate((pa.int64(), pa.string(), pa.large_binary()), 1):
+        users = pa.array([17, 18]).cast(pa.string()).cast(user_type)
+        table = pa.table({"user": users, "text": pa.array(["zog", "blip"])})
+        bg.discover(table, make_vocabulary(), orders=[1], series=series, output=tmp_path / f"{run}")
+    state = series.read_state()
+    assert len(series.read_allowances(state, DISCOVERY).used) == 2
+    assert (series.read_allowances(state, DISCOVERY).active == 3).all()
+
+
 class LookingNoise(RecordingNoise):
     """Calls something before each answer."""
 
@@ -510,8 +547,10 @@ def test_noisy_sums_of_an_older_run_are_refused(series, tmp_path):
     with pytest.raises(BayesgramError, match="missing or damaged"):
         discover_with(RecordingNoise(), series, said, tmp_path / "three")
     new.unlink()
+    before = series.read_state()
     with pytest.raises(BayesgramError, match="missing or damaged"):
         discover_with(RecordingNoise(), series, said, tmp_path / "three")
+    assert series.read_state() == before  # nobody was charged
     new.write_bytes(kept)
     discover_with(RecordingNoise(), series, said, tmp_path / "three")
 
@@ -586,6 +625,21 @@ def test_the_same_answers_give_the_same_discovery_of_unrelated_people(tmp_path, 
         notes = [entry.notes for entry in ledger.read().reservations]
         assert written.setdefault("notes", notes) == notes
     assert b"zog" in written[3]["ngrams.parquet"]
+
+
+def test_nothing_tells_how_many_candidates_there_were(tmp_path, monkeypatch):
+    """One folder where nothing was found is like another, to the last byte."""
+    written = []
+    for words in ("zog", "zog blip other words"):
+        numbers = count(1)
+        monkeypatch.setattr("secrets.token_hex", lambda *_, numbers=numbers: f"{next(numbers):032}")
+        folder = tmp_path / words[-3:]
+        folder.mkdir()
+        ledger = Ledger.create(folder / "l", population="x", epsilon=EPSILON, delta=DELTA)
+        series = make_series(ledger, folder / "s")
+        discover_with(RecordingNoise(), series, rows_of_people(2, words), folder / "found")
+        written.append({path.name: path.read_bytes() for path in (folder / "found").iterdir()})
+    assert written[0] == written[1]
 
 
 @pytest.mark.parametrize("secret", ["a word that nobody else has", "a word after another week"])
@@ -689,6 +743,52 @@ def test_a_state_of_candidates_that_went_back_with_the_folder_is_noticed(series,
     shutil.copytree(copy, series.path)
     with pytest.raises(BayesgramError, match="can't go on"):
         discover_with(RecordingNoise(), series, rows_of_people(9, "zog"), tmp_path / "three")
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_state_that_lost_the_names_of_its_files_is_refused(series, tmp_path, lost):
+    """It would begin anew: nobody would have used anything, or no text would have any noise."""
+    said = rows_of_people(9, "zog")
+    discover_with(RecordingNoise(), series, said, tmp_path / "one")
+    path = series.path / "state.json"
+    values = json.loads(path.read_text())
+    assert [bool(token) for token in values["files"]] == [False, True, True]
+    values["files"][lost] = ""
+    path.write_text(json.dumps(values))
+    with pytest.raises(BayesgramError, match="the folder of the series is damaged"):
+        discover_with(RecordingNoise(), series, said, tmp_path / "two")
+
+
+def test_noise_that_leaves_64_bits_is_refused_before_anything_is_reserved(ledger, tmp_path):
+    with pytest.raises(UsageError, match="1,000 discoveries does not fit in 64 bits"):
+        make_series(
+            ledger,
+            tmp_path / "s",
+            epsilon=1e-5,
+            releases=1000,
+            full_releases=1000,
+            coordinates=1,
+            discovery_share=0.01,
+        )
+    assert not (tmp_path / "s").exists()
+    assert not ledger.read().reservations
+
+
+def test_a_discovery_has_no_room_where_coordinates_are_spent(ledger, tmp_path):
+    series = make_series(ledger, tmp_path / "s", coordinates=MAX_CANDIDATES)
+    said = rows_of_people(3, "zog")
+    discover_with(RecordingNoise(), series, said, tmp_path / "one")
+    with pytest.raises(BayesgramError, match="make a new series with more coordinates"):
+        discover_with(RecordingNoise(), series, said, tmp_path / "two")
+
+
+def test_a_week_in_which_nobody_writes_anything_new_is_a_run_like_any_other(series, tmp_path):
+    discover_with(RecordingNoise(), series, rows_of_people(3, "the red fish"), tmp_path / "one")
+    noise = RecordingNoise()
+    discover_with(noise, series, rows_of_people(3, "zog"), tmp_path / "two")
+    assert [values.size for _, values, _ in noise.asked] == [1, 1]  # of run 1, and of run 2
+    discover_with(RecordingNoise(), series, rows_of_people(2, "in cold water"), tmp_path / "three")
+    assert series.read_state().drawn(DISCOVERY) == 3
 
 
 def test_at_least_raises_the_level(series):

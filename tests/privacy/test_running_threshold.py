@@ -12,6 +12,7 @@ import pytest
 from scipy.signal import fftconvolve
 from scipy.stats import norm
 
+from bayesgram.errors import UsageError
 from bayesgram.privacy.accounting import Allowance
 from bayesgram.privacy.thresholds import calibrate_running_sums, largest_running_sum
 
@@ -61,6 +62,14 @@ def test_fewer_people_than_asked_for_can_not_reach_the_level():
     raised = threshold(runs=6, at_least=20)
     for run, (low, high) in enumerate(zip(plain.levels, raised.levels, strict=True), 1):
         assert high == max(low, 19 * largest_running_sum(run, 2))
+
+
+def test_running_sums_of_all_runs_fit_in_64_bits():
+    """Noise of 40 standard deviations of the last sum, and what all earlier runs have left."""
+    largest = (1 << 62) / (40 * UNITS * math.sqrt(900))
+    assert threshold(multiplier=largest * 0.999, runs=900).noise_std(900) * UNITS * 40 < 1 << 62
+    with pytest.raises(UsageError, match="900 discoveries does not fit in 64 bits"):
+        threshold(multiplier=largest * 1.001, runs=900)
 
 
 # --- One user alone: does anything come out that only this user wrote? ---

@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.constants import ACTIVITY_CLASSES, ACTIVITY_EDGES, TOTAL_UNITS
+from bayesgram.privacy.pacing import activity_classes, pace
 from bayesgram.private import allowances
 from bayesgram.private.allowances import (
     FULL_RELEASE,
     Allowances,
     AllowedCounts,
-    activity_classes,
     hash_ids,
     norm_limits,
-    pace,
     query_costs,
     read_user_ids,
     share_steps,

@@ -47,7 +47,6 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.series import (
     DEFAULT_COORDINATES,
     FILES,
-    MAX_RELEASES,
     RELEASES,
     Series,
     SeriesSettings,
@@ -55,6 +54,7 @@ from bayesgram.mechanisms.series import (
     max_coordinates,
 )
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.constants import MAX_SERIES_RELEASES
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.allowances import Allowances
@@ -101,7 +101,9 @@ def make_settings(budget: Budget, *, releases: int, full_releases: int) -> Serie
     """
     if not budget.delta:
         raise UsageError.for_argument("delta", "0", "a series needs a delta above 0.")
-    check_int("series_releases", releases, 2, MAX_RELEASES, "the number of releases of a series")
+    check_int(
+        "series_releases", releases, 2, MAX_SERIES_RELEASES, "the number of releases of a series"
+    )
     what = "the number of full releases of a series"
     check_int("full_releases", full_releases, 1, releases, what)
     room = max_coordinates(budget, full_releases)
@@ -164,7 +166,11 @@ class SeriesInMemory(Series):
         return self.memory.state
 
     def write_state(
-        self, state: SeriesState, contents: Mapping[str, Allowances | RunningCandidates]
+        self,
+        state: SeriesState,
+        contents: Mapping[str, Allowances | RunningCandidates],
+        *,
+        on_charged: Callable[[int], None] | None = None,  # noqa: ARG002
     ) -> SeriesState:
         """Keep a state, and what users have used."""
         if set(contents) - {RELEASES}:

@@ -118,8 +118,9 @@ class SeriesNotice(BudgetNotice):
             )
         if self.kind == "discovery":
             return (
-                "the discovery was not saved. If its noise was drawn, the next discovery of the"
-                f" series has what it found: {self._next_step}"
+                "the discovery was not saved, and what its users were charged stays charged. If its"
+                f" noise was drawn, the next discovery of the series has what it found:"
+                f" {self._next_step}"
             )
         return (
             f"the release is lost, and what its users were charged stays charged: {self._next_step}"

@@ -103,7 +103,8 @@ def create(
 ) -> None:
     """Reserve a whole series of releases in a ledger, and make its folder.
 
-    It is charged once, whatever is released later. `bayesgram release --series` draws on it.
+    It is charged once, whatever is released later. `bayesgram release --series` draws on it, and so
+    does `bayesgram discover --series`, if discoveries have a share.
 
     Example: bayesgram series create weekly.series --ledger year.ledger --epsilon 1 --delta 1e-7
     """
@@ -168,6 +169,7 @@ def show(
         "released": released,
         "left": settings.releases - released,
         "discovered": discovered,
+        "discoveries_left": settings.releases - discovered if settings.discovery_share else 0,
         "coordinates_left": opened.settings.coordinates - state.coordinates,
     }
     runs = [

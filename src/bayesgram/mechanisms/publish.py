@@ -340,11 +340,9 @@ def _release_in_series(
         check_published(series.ledger, ingredients)
         path = cast("str | Path", options.output)
         check_output(mechanism, vocabulary, path, force=options.force)
-        begun = series.begin(flat, vocabulary, path, segment_count)
+        begun = series.begin(flat, vocabulary, path, segment_count, options.on_reserved)
         saved_before = len(written_paths)
         try:
-            if options.on_reserved is not None:
-                options.on_reserved(begun.number)
             result: Release | SegmentedRelease = mechanism.draw(
                 begun.limit(counts),
                 vocabulary,

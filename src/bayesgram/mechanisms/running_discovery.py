@@ -200,11 +200,11 @@ def discover_in_series(
             memory=text.memory,
         ) as (lists, users):
             noise = Randomness.from_seed(None).noise
-            begun = series.begin_discovery(users, path, settings.orders, vocabulary.tokenizer.name)
+            begun = series.begin_discovery(
+                users, path, settings.orders, vocabulary.tokenizer.name, on_reserved
+            )
             saved_before = len(written_paths)
             try:
-                if on_reserved is not None:
-                    on_reserved(begun.number)
                 threshold = series.settings.running_threshold(settings.at_least)
                 begun.finish(
                     *add_run(begun.candidates, lists, begun.limits, begun.number, threshold, noise)

@@ -30,8 +30,8 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -64,9 +64,15 @@ from bayesgram.privacy.calibration import (
     calibrate_beside_failures,
     calibrate_gaussian,
 )
-from bayesgram.privacy.constants import ACTIVITY_CLASSES, MAX_CANDIDATES, UNITS
+from bayesgram.privacy.constants import (
+    ACTIVITY_CLASSES,
+    MAX_CANDIDATES,
+    MAX_SERIES_RELEASES,
+    UNITS,
+)
 from bayesgram.privacy.ledger import Ledger, LedgerCharge
 from bayesgram.privacy.ledger_io import Reservation
+from bayesgram.privacy.pacing import activity_classes, pace
 from bayesgram.privacy.thresholds import (
     RunningThreshold,
     calibrate_running_sums,
@@ -77,9 +83,7 @@ from bayesgram.private.allowances import (
     SHARE_STEPS,
     Allowances,
     AllowedCounts,
-    activity_classes,
     norm_limits,
-    pace,
     query_costs,
     read_user_ids,
 )
@@ -102,7 +106,6 @@ DISCOVERY = "discovery"
 MECHANISM = "series"  # what the entry of a ledger says in place of a mechanism
 
 PACED_AT_ONCE = 1 << 18  # users, so that what is computed on the way takes little memory
-MAX_RELEASES = 1000  # of one series
 DISCOVERY_SHARES = (0.01, 0.99)  # the least and the most of a series that discoveries may take
 # Coordinates of all runs of a series together, where nothing else is asked for. The discreteness of
 # the noise costs a little of ε for each; half of what that may take is the most.
@@ -247,6 +250,21 @@ class SeriesState:
             orders=tuple(map(int, values["orders"])),
         )
 
+    def check_files(self) -> None:
+        """Refuse a state that names no file of what its runs have used and drawn.
+
+        Raises:
+            ValueError: If a file is not named, though a run has written it.
+        """
+        has_begun = {run.kind for run in self.runs}
+        needed = {
+            RELEASES: RELEASE in has_begun,
+            DISCOVERIES: DISCOVERY in has_begun,
+            CANDIDATES: self.drawn(DISCOVERY) > 0,
+        }
+        if any(is_needed and not self.file_token(name) for name, is_needed in needed.items()):
+            raise ValueError("the state of a series names the files of its runs")
+
     @property
     def coordinates(self) -> int:
         """How many noisy numbers all runs may have had."""
@@ -334,7 +352,8 @@ class Series:
             raise UsageError.for_argument(
                 "delta", "0", "a series has Gaussian noise, so it needs a delta above 0."
             )
-        check_int("releases", releases, 2, MAX_RELEASES, "the number of releases of a series")
+        most = MAX_SERIES_RELEASES
+        check_int("releases", releases, 2, most, "the number of releases of a series")
         what = "the number of full releases of a series"
         check_int("full_releases", full_releases, 1, releases, what)
         unit = check_lasting_unit(unit)
@@ -355,6 +374,8 @@ class Series:
             unit,
             float(discovery_share),
         )
+        if discovery_share:
+            settings.running_threshold()  # refuses noise that leaves 64 bits
         path = Path(path).absolute()
         if os.path.lexists(path):
             raise UsageError(
@@ -448,6 +469,7 @@ class Series:
         try:
             values = read_json(self.path / STATE_FILE)
             state = SeriesState.from_json(values)
+            state.check_files()
         except (OSError, KeyError, TypeError, ValueError):
             raise _damaged_error(self.path) from None
         if self.reservation.series_token not in {state.token, state.before}:
@@ -535,14 +557,23 @@ class Series:
             )
         left = self.settings.coordinates - state.coordinates
         if coordinates > left:
+            next_step = {
+                RELEASE: "use a smaller vocabulary, or fewer segments",
+                DISCOVERY: "make a new series with more coordinates; what it costs comes on top",
+            }[kind]
             raise BayesgramError(
                 f"{self.path}: this {kind} would have {coordinates:,} noisy numbers, and {left:,}"
-                " are left for the series; use a smaller vocabulary, or fewer segments."
+                f" are left for the series; {next_step}."
             )
         return state
 
     def begin(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, output: str | Path, segments: int = 0
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        output: str | Path,
+        segments: int = 0,
+        on_charged: Callable[[int], None] | None = None,
     ) -> "SeriesRelease":
         """Charge every user the most that the release may take, durably, before any noise.
 
@@ -553,6 +584,7 @@ class Series:
             vocabulary: The public vocabulary.
             output: Where the release will be saved.
             segments: The number of segments; 0 if all people are released together.
+            on_charged: Called with the number of the release once users are charged on disk.
 
         Returns:
             The release that has begun, with counts whose sums keep to the allowances.
@@ -566,7 +598,9 @@ class Series:
             state.drawn(RELEASE) + 1, _now(), _relative_path(Path(output), self.path), coordinates
         )
         started = self.write_state(
-            state.next([*state.runs, run]), {RELEASES: allowances.charge(places, allowed)}
+            state.next([*state.runs, run]),
+            {RELEASES: allowances.charge(places, allowed)},
+            on_charged=on_charged,
         )
         activity = activity_classes(allowances.active[places], run.number)
         metered = AllowedCounts(counts, allowed.copy(), activity)
@@ -578,6 +612,7 @@ class Series:
         output: str | Path,
         orders: Sequence[int],
         tokenizer: str,
+        on_charged: Callable[[int], None] | None = None,
     ) -> "SeriesDiscovery":
         """Charge every user the most that the discovery may take, durably, before any noise.
 
@@ -588,6 +623,7 @@ class Series:
             output: Where the discovery will be saved.
             orders: The orders of n-grams to search.
             tokenizer: The name of the tokenizer.
+            on_charged: Called with the number of the discovery once users are charged on disk.
 
         Returns:
             The discovery that has begun, with the most that each user may contribute.
@@ -595,6 +631,7 @@ class Series:
         self.check_discovery(orders, tokenizer)
         state = self.read_state()
         self._catch_up(state)
+        candidates = self._read_candidates(state)  # before anybody is charged, as it may be damaged
         allowances, places, allowed = self._pace_users(state, DISCOVERY, [users])
         number = state.drawn(DISCOVERY) + 1
         where = _relative_path(Path(output), self.path)
@@ -602,12 +639,9 @@ class Series:
         following = replace(
             state.next([*state.runs, run]), tokenizer=tokenizer, orders=tuple(orders)
         )
-        started = self.write_state(following, {DISCOVERIES: allowances.charge(places, allowed)})
-        candidates = RunningCandidates(self.read_key())
-        if state.file_token(CANDIDATES):
-            token = state.file_token(CANDIDATES)
-            path = self.file_path(CANDIDATES, token)
-            candidates = RunningCandidates.read(path, token, self.read_key())
+        started = self.write_state(
+            following, {DISCOVERIES: allowances.charge(places, allowed)}, on_charged=on_charged
+        )
         return SeriesDiscovery(self, started, allowances, places, allowed, candidates)
 
     def _pace_users(
@@ -652,7 +686,11 @@ class Series:
             self.ledger.note_token(reservation.number, before=state.before, token=state.token)
 
     def write_state(
-        self, state: SeriesState, contents: "Mapping[str, Allowances | RunningCandidates]"
+        self,
+        state: SeriesState,
+        contents: "Mapping[str, Allowances | RunningCandidates]",
+        *,
+        on_charged: Callable[[int], None] | None = None,
     ) -> SeriesState:
         """Write a state, and then note its token in the ledger.
 
@@ -662,6 +700,8 @@ class Series:
         Args:
             state: The state.
             contents: What changed, by the names of FILES; other files stay as they are.
+            on_charged: Called with the number of the last run as soon as the state is on disk:
+                what fails from there on leaves users charged.
 
         Returns:
             The state, with the tokens of its files.
@@ -676,12 +716,15 @@ class Series:
             files[name] = state.token
         written = replace(state, files=tuple(files.values()))
         self._write_json(STATE_FILE, {"format": FORMAT, **asdict(written)})
+        if on_charged is not None:
+            on_charged(written.runs[-1].number)
         self._catch_up(written)
         kept = {self.file_path(name, token) for name, token in files.items()}
         for name in FILES:
             for old in self.path.glob(f"{name}-*.arrow"):
                 if old not in kept:
-                    old.unlink(missing_ok=True)
+                    with suppress(OSError):  # the next run tries again
+                        old.unlink()
         return written
 
     def _write_new_folder(self, state: SeriesState) -> None:
@@ -731,6 +774,18 @@ class Series:
         if not token:  # before the first run
             return Allowances(self.read_key())
         return Allowances.read(self.file_path(name, token), token, self.read_key())
+
+    def _read_candidates(self, state: SeriesState) -> RunningCandidates:
+        """Return the candidates of all discoveries so far.
+
+        Raises:
+            BayesgramError: If the file is damaged or missing.
+        """
+        token = state.file_token(CANDIDATES)
+        if not token:  # before the first discovery
+            return RunningCandidates(self.read_key())
+        path = self.file_path(CANDIDATES, token)
+        return RunningCandidates.read(path, token, self.read_key())
 
     def file_path(self, name: str, token: str) -> Path:
         """Return the path of one of FILES."""

@@ -32,13 +32,19 @@ from bayesgram.inference.design import (
     order_shapes,
 )
 from bayesgram.inference.noisy_counts import PublicNgrams
-from bayesgram.mechanisms.series import MAX_RELEASES, SeriesSettings
 from bayesgram.planning.plan import DEFAULT_ASSUMPTIONS, DEFAULT_DELTA
 from bayesgram.planning.simulation import Assumptions, Planner
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.calibration import GaussianNoise
-from bayesgram.privacy.constants import ACTIVITY_EDGES, HISTOGRAM_SHARE, NORM_EDGES
-from bayesgram.private.allowances import FULL_RELEASE, pace
+from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
+from bayesgram.privacy.constants import (
+    ACTIVITY_EDGES,
+    FULL_RELEASE,
+    HISTOGRAM_SHARE,
+    MAX_SERIES_RELEASES,
+    NORM_EDGES,
+    UNITS,
+)
+from bayesgram.privacy.pacing import pace
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card_sections import WITHHELD_DETAIL, is_hidden_share, order_details
 from bayesgram.releases.release import Release, check_vocabulary
@@ -198,7 +204,7 @@ def plan_series(
         >>> planned.rows[0].full_releases, planned.rows[-1].full_releases
         (1, 20)
     """
-    check_int("releases", releases, 2, MAX_RELEASES, "releases of a series")
+    check_int("releases", releases, 2, MAX_SERIES_RELEASES, "releases of a series")
     if not delta:
         raise UsageError.for_argument(
             "delta", "0", "a series has Gaussian noise, so it needs a delta above 0."
@@ -222,7 +228,7 @@ def plan_series(
     size = planner.max_size if size is None else size
     planner.check_size(size)
     parts = planner.public_ngrams(size)
-    noise = SeriesSettings(epsilon, delta, releases, 1, 1).noise
+    noise = calibrate_gaussian(Budget(epsilon, delta), coordinates=1, units=UNITS)
     rng = np.random.default_rng(1)  # of made-up people: there is nobody to hide
     activities = (
         _draw_activities(DEFAULT_ACTIVITY if activity is None else activity, rng)

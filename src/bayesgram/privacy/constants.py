@@ -38,6 +38,12 @@ MAX_CLIPPED_WORDS = 8192
 
 # --- Allowances of a series ---
 
+# What is used of an allowance is an integer: a contribution of norm B to a whole release uses so
+# much.
+FULL_RELEASE = 1 << 40
+
+MAX_SERIES_RELEASES = 1000  # of one series; a convention
+
 # Edges of the classes of users by the share of the releases in which they are expected to write.
 # What allowances leave out is measured by class. Chosen by hand.
 ACTIVITY_EDGES = (0.1, 0.25, 0.5, 0.75)

@@ -229,12 +229,27 @@ def calibrate_running_sums(
         failure: p, the probability that a candidate is published that only one user has.
         at_least: T_t is no lower than what one fewer than so many users can add up to.
 
+    Raises:
+        UsageError: If sums could leave 64 bits.
+
     >>> threshold = calibrate_running_sums(
     ...     30.0, runs=52, full_runs=8, max_candidates=100, units=1 << 30, failure=2.5e-8)
     >>> [round(threshold.levels[run - 1]) for run in (1, 4, 12, 52)]
     [206, 426, 753, 1610]
     """
     noise_std, scale = _round_scale(multiplier, 1, units)
+    # A sum that is not found yet is below a level. Nothing else bounds it, so a sum that wraps
+    # around 64 bits must be as unlikely as noise of so many standard deviations.
+    if not multiplier * math.sqrt(runs) * units * MAX_NOISE_STDS <= LARGEST_SUM:
+        raise UsageError(
+            f"the noise of {runs:,} discoveries does not fit in 64 bits at this ",
+            Argument("epsilon"),
+            " and ",
+            Argument("discovery_share"),
+            "; give more of them, or a smaller number of ",
+            Argument("full_releases"),
+            ".",
+        )
     levels = []
     for run in range(1, runs + 1):
         candidates = max_candidates * run
