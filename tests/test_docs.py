@@ -4,6 +4,7 @@ import contextlib
 import doctest
 import gzip
 import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -67,10 +68,13 @@ def blocks(page):
 
 
 def transcripts(page):
-    """(command, expected output) of every console block; and the commands of other blocks, whatever
-    they say.
+    """(command, expected output) of every console block; and scripts and the commands of other
+    blocks, whatever they say.
     """
     for language, block in blocks(page):
+        if language == "bash":  # a script, which prints whatever it prints
+            yield block, None
+            continue
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, expected = part.replace("\\\n", " ").partition("\n")
             yield command, expected
@@ -96,6 +100,9 @@ TRANSCRIPTS = [
 @pytest.mark.parametrize("page", TRANSCRIPTS)
 def test_the_transcript_is_what_happens(tmp_path, page):
     for command, expected in transcripts(ROOT / page):
+        if "\n" in command:
+            run_script(command, tmp_path)
+            continue
         name, *arguments = shlex.split(command)
         assert name == "bayesgram"
         assert not set("$*?<>|;&`") & set(command), "a shell would read this otherwise"
@@ -106,6 +113,16 @@ def test_the_transcript_is_what_happens(tmp_path, page):
         done = commands.bayesgram(*arguments, cwd=tmp_path, COLUMNS="100")
         assert done.returncode == 0, (command, done.stderr)
         assert is_as_shown(expected, done.stdout), (command, done.stdout)
+
+
+def run_script(script, folder):
+    """Run a script in which `bayesgram` is ours."""
+    path = os.pathsep.join([str(commands.PROGRAM.parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=folder, env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
 
 
 def is_as_shown(expected, printed):

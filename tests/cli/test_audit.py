@@ -86,6 +86,22 @@ def test_what_is_proved_passes(work):
     }
 
 
+def test_a_series_is_attacked_by_users_of_chosen_weeks(work):
+    done = run(
+        work, *("--epsilon", 1, "--delta", 1e-7, "--series-releases", 6, "--full-releases", 2)
+    )
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert text.startswith("Claimed ε = 1 at δ = 1e-07 (PROVED); no attack tried here found a")
+    assert "Attacks on posterior, a series of 6 releases" in text
+    arguments = ("--series-releases", 3, "--epsilon", 1, "--attacks", "black-box", "--runs", 10)
+    told = run(work, *arguments, "--full-releases", 1, "--clip-norm", 2, "--seed", 1, "--json")
+    document = json.loads(told.stdout)
+    assert document["settings"] == {"clip_norm": 2.0, "releases": 3, "full_releases": 1}
+    assert document["findings"][1]["neighbour"] == "with a user who writes in every week"
+    assert document["findings"][1]["sentence"].startswith("from 5 series of each: at least δ = 0")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -104,6 +120,19 @@ def test_what_is_proved_passes(work):
         ),
         ((*CLAIM, "--seed", -1), "error: --seed -1: a seed is a whole number"),
         ((*CLAIM, "--slope", 1), "error: --slope: not an option of the mechanism posterior"),
+        ((*CLAIM, "--full-releases", 2), "error: --full-releases 2: is of a series; give"),
+        (
+            (*CLAIM, "--series-releases", 9, "--mechanism", "gaussian"),
+            "error: --mechanism gaussian: a series is released by posterior",
+        ),
+        (
+            (*CLAIM, "--series-releases", 9, "--attacks", "leaks"),
+            "error: --attacks 'leaks': can't attack a series; choose from likelihood-ratio,",
+        ),
+        (
+            (*CLAIM, "--series-releases", 3),
+            "error: --full-releases 4: the number of full releases of a series is a whole number",
+        ),
         (("--mechanism", "k-anonymity"), "error: --mechanism k-anonymity: claims no ε"),
     ],
 )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers import fish_text, fork_server
-from helpers.commands import PROGRAM, bayesgram, check_output, expect_failure
+from helpers.commands import PROGRAM, bayesgram, check_output, expect_failure, expect_refusal
 from helpers.modes import has_mode
 
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
@@ -239,6 +239,27 @@ def test_generate(work):
     assert sorted(path.name for path in (work / "made").iterdir()) == [
         *("articles.txt.gz", "chat.txt.gz", "messages")
     ]
+
+
+def test_generate_weeks_of_the_same_people(work):
+    numbers = ("--users", 60, "--sentences", 100)
+    told = check_output("generate", *numbers, "--weeks", 3, "-o", "year", cwd=work)
+    assert "made-up text of 60 users in 3 weeks" in told
+    assert "Private text: year/week-01 to year/week-03 (columns user and text)" in told
+    assert sorted(path.name for path in (work / "year").iterdir()) == [
+        *("articles.txt.gz", "chat.txt.gz", "week-01", "week-02", "week-03")
+    ]
+    check_output("generate", *numbers, "--seed", 7, "-o", "all", cwd=work)
+    users = {
+        name: set(pq.read_table(work / name)["user"].to_pylist())
+        for name in ("year/week-01", "year/week-03", "all/messages")
+    }
+    assert users["year/week-01"] != users["year/week-03"]
+    assert users["year/week-01"] | users["year/week-03"] < users["all/messages"]
+    again = ("generate", *numbers, "--weeks", 1, "-o", "year", "--force", "--json")
+    assert json.loads(check_output(*again, cwd=work))["private"] == ["year/week-01"]
+    assert not (work / "year" / "week-02").exists()
+    assert "from 1 to 99" in expect_refusal("generate", "--weeks", 100, "-o", "y", cwd=work)
 
 
 def test_demo_at_small_size(work):

@@ -27,6 +27,7 @@ def made(tmp_path_factory):
         "vocab data/articles.txt.gz --order 2 --size 200 --no-model -o vocab.parquet",
         "count data/messages --vocab vocab.parquet -o counts",
         "ledger create --population everybody --epsilon 2 --delta 1e-6 app.ledger",
+        "ledger create --population others --epsilon 2 --delta 1e-6 other.ledger",
         f"series create {SERIES}",
         f"{RELEASE} -o week1",
     ):
@@ -57,7 +58,8 @@ def test_a_series_from_its_beginning_to_its_end(made):
     ("command", "code", "message"),
     [
         (f"{RELEASE} -o x --epsilon 1", 2, "--epsilon 1.0: the series has its budget"),
-        (f"{RELEASE} -o x --ledger app.ledger", 2, "the series has its budget"),
+        (f"{RELEASE} -o x --ledger other.ledger", 2, "nothing was reserved here for this series"),
+        ("series show weekly.series --ledger other.ledger", 2, "nothing was reserved here"),
         (f"{RELEASE} -o x --seed 1", 2, "--seed 1: the series has its budget"),
         (f"{RELEASE} -o x --dry-run", 2, "--dry-run"),
         (f"{RELEASE} -o x --mechanism gaussian", 2, "a series is released by posterior"),
@@ -76,6 +78,41 @@ def test_what_can_not_be_asked_for(made, command, code, message):
     before = sorted(made.iterdir())
     assert message in expect_refusal(*command.split(), cwd=made, code=code)
     assert sorted(made.iterdir()) == before
+
+
+def test_a_ledger_that_moved_elsewhere_is_named(made, tmp_path):
+    work = tmp_path / "work"
+    shutil.copytree(made, work)
+    (work / "elsewhere").mkdir()
+    (work / "app.ledger").rename(work / "elsewhere" / "app.ledger")
+    series = "moved.series --epsilon 0.5 --delta 1e-7 --releases 3 --full-releases 2"
+    moved = "--ledger elsewhere/app.ledger"
+    run_in_process(*f"series create {series} {moved}".split(), cwd=work)
+    (work / "elsewhere").rename(work / "there")
+    there = "--ledger there/app.ledger"
+    release = "release counts --vocab vocab.parquet --series moved.series -o moved"
+    for command in (release, "series show moved.series", "series publish moved.series 1"):
+        assert "can't be opened" in expect_refusal(*command.split(), cwd=work)
+    check_output(*f"{release} {there}".split(), cwd=work)
+    shown = json.loads(check_output(*f"series show moved.series {there} --json".split(), cwd=work))
+    assert (shown["released"], shown["runs"][0]["output"]) == (1, "moved")
+    check_output(*f"series publish moved.series 1 {there}".split(), cwd=work)
+
+
+def test_the_state_of_another_series_is_refused_and_nothing_is_spent(made, tmp_path):
+    work = tmp_path / "work"
+    shutil.copytree(made, work)
+    create = "series create other.series --ledger app.ledger --epsilon 0.5 --delta 1e-7"
+    run_in_process(*create.split(), cwd=work)
+    ledger = (work / "app.ledger").read_bytes()
+    for names in (("state.json",), ("state.json", "key"), ("series.json",)):
+        for name in names:
+            shutil.copy(work / "weekly.series" / name, work / "other.series" / name)
+        command = "release counts --vocab vocab.parquet --series other.series -o x"
+        message = expect_refusal(*command.split(), cwd=work, code=1)
+        assert "can't go on" in message
+        assert not (work / "x").exists()
+    assert (work / "app.ledger").read_bytes() == ledger
 
 
 def test_a_run_that_is_killed_costs_allowance_and_can_be_made_again(made, tmp_path):

@@ -3,6 +3,8 @@
 from contextlib import contextmanager
 
 from bayesgram.demo import pipeline
+from bayesgram.mechanisms.series import Series
+from bayesgram.releases.release import Release
 from bayesgram.synthetic.population import Population
 
 
@@ -20,6 +22,23 @@ def test_the_bar_of_the_demo_knows_its_steps(tmp_path):
     assert len(begun) == pipeline.number_of_steps(300)
     assert {path.name for path in (tmp_path / "demo").iterdir()} <= set(pipeline.CONTENTS)
     assert len(results.headlines) == 3
+    check_the_weeks(results.followed.weeks, tmp_path / "demo")
+    pipeline.run(tmp_path / "demo", Population(300), sentences=600, step=step, force=True)
+
+
+def check_the_weeks(weekly, folder):
+    """They are one series, each follows the one before, and the folder may be moved."""
+    assert weekly.sentence.startswith("The 4 weeks are a series: ε = 1, δ = 1e-07 (PROVED) is for")
+    series = Series.open(folder.rename(folder.with_name("moved")) / "weeks.series")
+    state = series.read_state()
+    assert state.drawn("release") == 4
+    for week, run in enumerate(state.runs, start=1):
+        card = Release.load(series.path / run.output).card
+        assert card.ledger["series"]["release"] == week
+        assert len((card.chain or {"links": []})["links"]) == week - 1
+    [entry] = series.ledger.read().reservations
+    assert entry.description["output"] == "weeks.series"
+    folder.with_name("moved").rename(folder)
 
 
 def make_results(*, kl=0.04, public_kl=0.4, ngrams=(), leaked=0):

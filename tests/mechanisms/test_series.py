@@ -25,6 +25,7 @@ from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.constants import FULL_RELEASE
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.pacing import pace
+from bayesgram.private import counts as private_counts
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -577,6 +578,18 @@ def test_a_release_that_follows_a_seeded_one_is_refused(series, tmp_path):
     assert not series.read_state().runs
 
 
+def test_whole_numbers_are_the_same_users_as_their_digits(series, tmp_path):
+    """An export whose ids change from numbers to text gives nobody a new allowance."""
+    texts = ["w0 w1 w2 w3"] * 3
+    for number, users in enumerate(([1, 22, 333], ["1", "22", "333"])):
+        counted = private_counts.count(pa.table({"user": users, "text": texts}), vocabulary())
+        publish.release(counted, vocabulary(), series=series, output=tmp_path / str(number))
+    assert allowances_of(series).active.tolist() == [2, 2, 2]
+    other = private_counts.count(pa.table({"user": ["01"], "text": texts[:1]}), vocabulary())
+    publish.release(other, vocabulary(), series=series, output=tmp_path / "other")
+    assert sorted(allowances_of(series).active.tolist()) == [1, 2, 2, 2]
+
+
 def test_segments_share_the_allowance_of_their_users(series, tmp_path):
     segments = Segments("country", ("de", "fr"), False)
     matrix = np.hstack([crowd(40, 1), crowd(40, 2)])
@@ -600,7 +613,7 @@ def test_runs_and_states_are_as_they_were_written(series, tmp_path):
     release_with(RecordingNoise(), series, crowd(9, 1), tmp_path / "week1")
     state = series.read_state()
     assert state.runs == (
-        SeriesRun(1, state.runs[0].time, str(tmp_path / "week1"), state.coordinates, drawn=True),
+        SeriesRun(1, state.runs[0].time, "../week1", state.coordinates, drawn=True),
     )
     assert state.next(state.runs) != SeriesState(state.token, state.before, state.runs)
     assert oct(series.path.stat().st_mode & 0o777) == "0o700"

@@ -358,6 +358,33 @@ def test_equal_upper_halves_are_told_apart_by_the_lower_ones(monkeypatch):
         state.with_users(ids("ann", "eve"))
 
 
+known_hashes = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3)), unique=True, max_size=12
+).map(sorted)
+
+
+@given(known_hashes, known_hashes)
+def test_merged_hashes_are_those_of_a_set(first, second):
+    """Halves are few, so that many are equal."""
+    columns = [
+        allowances._read_only(np.array([pair[half] for pair in pairs], np.uint64))
+        for pairs in (first, second)
+        for half in (0, 1)
+    ]
+    high, low, places, new_places = allowances._merge_hashes(*columns)
+    merged = list(zip(high.tolist(), low.tolist(), strict=True))
+    assert merged == sorted({*first, *second})
+    assert [merged[place] for place in places] == first
+    assert [merged[place] for place in new_places] == second
+
+
+def test_counts_of_more_users_than_were_charged_are_refused():
+    counts = reference_paper.make_user_counts(np.ones((3, 2), int))
+    allowed = AllowedCounts(counts, np.full(2, FULL_RELEASE))
+    with pytest.raises(AssertionError, match="more users than"):
+        allowed.metered_sum(lambda metered: metered.totals, share=1.0, share_left=1.0)
+
+
 def test_a_file_of_allowances_comes_back_and_a_damaged_one_does_not(tmp_path):
     state, places = Allowances(KEY).with_users(ids("ann", "bob"))
     state = state.charge(places, np.array([5, 7]))

@@ -2,7 +2,7 @@
 
 import os
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +146,10 @@ def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(
         assert (
             isinstance(there, CountsOnDisk) == together
         )  # a user who is not together is never streamed
+        if together:
+            blocks = [block.users.to_pylist() for block in there.read_blocks()]
+            users = [batch.to_pylist() for batch in there.read_users()]
+            assert [*chain(*users)] == [*chain(*blocks)]
         for name, ask in QUESTIONS.items():
             expected, found = ask(here), ask(there)
             assert found.dtype == expected.dtype, name
@@ -178,6 +182,18 @@ def test_every_user_is_in_one_block(runs, block):
     ]
     assert [ngram % 4 for some in blocks for ngram in some.ngrams.tolist()] == flat
     assert all(some.starts[-1] == some.ngrams.size == some.counts.size for some in blocks)
+
+
+def test_users_of_counts_that_changed_are_not_read(tmp_path):
+    folder = write(tmp_path / "c", [[("a", 0, 9), ("b", 1, 9)]], 1)
+    counts = open_counts(folder)
+    [file] = (folder / "counts.parquet").iterdir()
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(BayesgramError, match="changed while they were read"):
+        list(counts.read_users())
+    file.unlink()
+    with pytest.raises(BayesgramError, match="damaged"):
+        list(counts.read_users())
 
 
 def test_a_block_is_no_larger_than_it_must_be():

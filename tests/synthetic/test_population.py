@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesgram.errors import UsageError
+from bayesgram.synthetic import population
 from bayesgram.synthetic.population import (
     CANARY_COPIES,
     COUNTRIES,
@@ -62,6 +63,54 @@ def test_another_seed_gives_other_users_and_other_text():
 def test_the_first_50_users_of_100_are_those_of_200():
     fifty, hundred, more = (by_user(Population(users=n, seed=7)) for n in (50, 100, 200))
     assert fifty.items() <= hundred.items() <= more.items()
+
+
+# --- Weeks ---
+
+
+def test_in_every_week_the_same_people_write_something_else():
+    everybody = by_user(Population(users=400, seed=7)).keys()
+    weeks = [by_user(Population(users=400, seed=7, week=week)) for week in (1, 2, 3)]
+    for week in weeks:
+        assert week.keys() <= everybody
+        assert 0.2 < len(week) / 400 < 0.5
+    both = weeks[0].keys() & weeks[1].keys()
+    assert len(both) > 50
+    assert sum(weeks[0][user] == weeks[1][user] for user in both) < 5
+    assert by_user(Population(users=200, seed=7, week=2)).items() <= weeks[1].items()
+
+
+def test_some_write_in_most_weeks_and_most_in_few():
+    weeks = [by_user(Population(users=300, seed=7, week=week)).keys() for week in range(1, 21)]
+    active = Counter(user for week in weeks for user in week)
+    assert sum(times >= 15 for times in active.values()) > 20
+    assert sum(active[user] <= 5 for user in active) + (300 - len(active)) > 120
+
+
+def test_topics_drift_slowly_over_a_year_and_back():
+    users = np.arange(20_000)
+    keys = Population(users=20_000)._user_keys(users)
+
+    def mean_topic(week):
+        *_, topics = population._plan_messages(users, keys, week)
+        return topics.mean()
+
+    first, second, autumn, spring, next_year = map(mean_topic, (1, 2, 14, 40, 53))
+    assert autumn < 0.95 * first < 1.05 * first < spring
+    assert abs(second - first) < 0.3 * abs(autumn - first)
+    assert abs(next_year - first) < 0.3 * abs(autumn - first)
+
+
+def test_secrets_are_told_in_the_first_week_alone():
+    secrets = {secret.text for secret in Population(users=100).secrets}
+    for week, expected in ((1, secrets), (2, set())):
+        texts = by_user(Population(users=100, week=week)).values()
+        assert secrets & {text for some in texts for text in some} == expected
+
+
+def test_there_is_no_week_0():
+    with pytest.raises(UsageError, match="from 1 to 10,000"):
+        Population(week=0)
 
 
 def test_batches_cover_every_user_once_whatever_their_size():

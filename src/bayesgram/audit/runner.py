@@ -31,6 +31,14 @@ from bayesgram.audit.findings import (
     claimed_budget,
 )
 from bayesgram.audit.likelihood_ratio import likelihood_ratio_attack
+from bayesgram.audit.series_attack import (
+    SERIES_ATTACKS,
+    SeriesTarget,
+    check_series_runs,
+    describe_settings,
+    series_black_box_attack,
+    series_likelihood_ratio_attack,
+)
 from bayesgram.charts import Drawing, Series, add_title, printable
 from bayesgram.charts import save as save_chart
 from bayesgram.choices import Attack
@@ -38,6 +46,7 @@ from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.mechanisms.base import CountsMechanism
+from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import MAX_EPSILON, Budget
 from bayesgram.reports.pictures import draw_attack_curves
 from bayesgram.reports.report import AuditSummary
@@ -113,10 +122,14 @@ def check_audit(
         confidence: How sure all bounds together must be.
         runs: Outputs of each dataset.
     """
-    check_confidence(confidence)
-    check_int("runs", runs, 8, 10**6, "the number of outputs of each dataset")
+    _check_confidence_and_runs(confidence, runs)
     if set(attacks) - {Attack.EXPOSURE}:
         claimed_budget(mechanism, budget)
+
+
+def _check_confidence_and_runs(confidence: float, runs: int) -> None:
+    check_confidence(confidence)
+    check_int("runs", runs, 8, 10**6, "the number of outputs of each dataset")
 
 
 def _run_attack(
@@ -139,14 +152,81 @@ def _run_attack(
     return leaks_attack(target, rng, error=error)
 
 
-def parse_attacks(text: str | None) -> tuple[Attack, ...]:
+def run_series_audit(
+    target: SeriesTarget,
+    attacks: Sequence[Attack] = LIKELIHOOD_ATTACKS,
+    *,
+    confidence: float = 0.99,
+    runs: int = 200,
+    seed: int | None = None,
+    step: Step = lambda _: nullcontext(),
+) -> Audit:
+    """Attack a series of releases by users who take part in chosen weeks.
+
+    Args:
+        target: The series, and what everybody else writes.
+        attacks: Which of SERIES_ATTACKS to try; they share the probability of error equally.
+        confidence: The probability that any bound is wrong is at most 1 − confidence.
+        runs: Series in each world, for black-box.
+        seed: Repeats everything, the noise included.
+        step: Called with a label; returns a context that holds while that step runs.
+    """
+    check_series_audit(attacks, confidence=confidence, runs=runs)
+    rng = np.random.default_rng(seed)
+    error = (1 - confidence) / len(attacks)
+    findings: list[AuditFinding] = []
+    likelihood_attacks = [attack for attack in attacks if attack in LIKELIHOOD_ATTACKS]
+    if likelihood_attacks:
+        with step("Taking likelihood ratios"):
+            findings += series_likelihood_ratio_attack(
+                target, likelihood_attacks, rng, error=error * len(likelihood_attacks)
+            )
+    if Attack.BLACK_BOX in attacks:
+        with step(f"Trying {Attack.BLACK_BOX}"):
+            findings += series_black_box_attack(
+                target, rng, error=error, runs=runs, seeded=seed is not None
+            )
+    return Audit(
+        mechanism=f"{Posterior.name}, a series of {target.settings.releases} releases",
+        guarantee=Posterior.guarantee,
+        settings=describe_settings(target),
+        epsilon=target.settings.epsilon,
+        delta=target.settings.delta,
+        confidence=confidence,
+        findings=tuple(findings),
+    )
+
+
+def check_series_audit(attacks: Sequence[Attack], *, confidence: float, runs: int) -> None:
+    """Refuse arguments with which no series can be audited, before any data is read.
+
+    Args:
+        attacks: Which attacks to try.
+        confidence: How sure all bounds together must be.
+        runs: Series in each world.
+    """
+    _check_confidence_and_runs(confidence, runs)
+    if Attack.BLACK_BOX in attacks:
+        check_series_runs(runs)
+    for attack in attacks:
+        if attack not in SERIES_ATTACKS:
+            raise UsageError.for_argument(
+                "attacks",
+                repr(str(attack)),
+                f"can't attack a series; choose from {', '.join(SERIES_ATTACKS)}.",
+            )
+
+
+def parse_attacks(
+    text: str | None, default: tuple[Attack, ...] = DEFAULT_ATTACKS
+) -> tuple[Attack, ...]:
     """Parse names of attacks that are separated by commas; None is the default.
 
     >>> parse_attacks("scale, leaks")
     (<Attack.SCALE: 'scale'>, <Attack.LEAKS: 'leaks'>)
     """
     if text is None:
-        return DEFAULT_ATTACKS
+        return default
     names = [part.strip() for part in text.split(",")]
     for name in names:
         if name not in set(Attack):

@@ -8,9 +8,12 @@ import typer
 from bayesgram.choices import Attack, MechanismName
 from bayesgram.cli import console, mechanism_options, options
 from bayesgram.cli.options import parse_float, parse_int
+from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.audit.findings import Audit
+
+DEFAULT_FULL_RELEASES = 4  # as of `bayesgram series create`
 
 
 def audit(
@@ -26,7 +29,24 @@ def audit(
         str | None,
         typer.Option(
             help=f"Which attacks, separated by commas: {', '.join(Attack)}.",
-            show_default="likelihood-ratio, scale, one-run, leaks",
+            show_default="likelihood-ratio, scale, one-run, leaks; the first two for a series",
+        ),
+    ] = None,
+    series_releases: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_int,
+            help="Attack a series of so many releases of these counts, by a user who takes part in"
+            " chosen weeks. ε and δ are for all of them together.",
+            show_default=False,
+        ),
+    ] = None,
+    full_releases: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_int,
+            help="How many releases of that series one user can contribute to in full.",
+            show_default=str(DEFAULT_FULL_RELEASES),
         ),
     ] = None,
     confidence: Annotated[
@@ -39,7 +59,8 @@ def audit(
         int,
         typer.Option(
             parser=parse_int,
-            help="How many outputs black-box and membership draw from each dataset.",
+            help="How many outputs black-box and membership draw from each dataset; of a series,"
+            " how many series black-box plays.",
         ),
     ] = 200,
     seed: Annotated[
@@ -70,30 +91,63 @@ def audit(
 
     The exit code is 0 whatever is found, unless --fail-if-caught is given.
 
+    A series of releases: bayesgram audit counts --vocab vocab.parquet --epsilon 1 --delta 1e-7
+    --series-releases 52 --full-releases 8
+
     Example: bayesgram audit counts --vocab vocab.parquet --mechanism paper --epsilon 0.1
     --delta 1e-6
     """
     from bayesgram.audit import runner
     from bayesgram.audit.findings import AuditTarget
+    from bayesgram.audit.series_attack import SeriesTarget, make_settings
     from bayesgram.io.atomic import check_writable
-    from bayesgram.mechanisms.base import Randomness
+    from bayesgram.mechanisms.base import Randomness, require_budget
+    from bayesgram.mechanisms.posterior import Posterior
 
     if output is not None:
         check_writable(output, force=force, contents=runner.CONTENTS, inputs=[counts, vocab])
-    chosen_attacks = runner.parse_attacks(attacks)
+    chosen_attacks = runner.parse_attacks(
+        attacks,
+        runner.DEFAULT_ATTACKS if series_releases is None else runner.LIKELIHOOD_ATTACKS,
+    )
     Randomness.from_seed(seed)
     budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
     attacked = mechanism_options.make_mechanism(mechanism, settings, expected_users=expected_users)
-    runner.check_audit(attacked, budget, chosen_attacks, confidence=confidence, runs=runs)
-    user_counts, vocabulary = mechanism_options.load_counts(counts, vocab)
-    result = runner.run_audit(
-        AuditTarget(attacked, user_counts, vocabulary, budget),
-        chosen_attacks,
-        confidence=confidence,
-        runs=runs,
-        seed=seed,
-        step=console.step,
-    )
+    if series_releases is None:
+        if full_releases is not None:
+            raise UsageError.for_argument(
+                "full_releases", full_releases, "is of a series; give --series-releases, too."
+            )
+        runner.check_audit(attacked, budget, chosen_attacks, confidence=confidence, runs=runs)
+        user_counts, vocabulary = mechanism_options.load_counts(counts, vocab)
+        result = runner.run_audit(
+            AuditTarget(attacked, user_counts, vocabulary, budget),
+            chosen_attacks,
+            confidence=confidence,
+            runs=runs,
+            seed=seed,
+            step=console.step,
+        )
+    else:
+        if not isinstance(attacked, Posterior):
+            raise UsageError(
+                f"--mechanism {mechanism}: a series is released by posterior; leave this out."
+            )
+        runner.check_series_audit(chosen_attacks, confidence=confidence, runs=runs)
+        series_settings = make_settings(
+            require_budget(budget, mechanism),
+            releases=series_releases,
+            full_releases=DEFAULT_FULL_RELEASES if full_releases is None else full_releases,
+        )
+        user_counts, vocabulary = mechanism_options.load_counts(counts, vocab)
+        result = runner.run_series_audit(
+            SeriesTarget(user_counts, vocabulary, series_settings, attacked.clip_norm),
+            chosen_attacks,
+            confidence=confidence,
+            runs=runs,
+            seed=seed,
+            step=console.step,
+        )
     if output is not None:
         runner.save_audit(result, output, force=force)
     _print_findings(result, output, json=json)

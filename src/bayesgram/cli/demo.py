@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from bayesgram.cli import console, options
 from bayesgram.cli.compare import print_changes
 from bayesgram.cli.evaluate import print_divergences
 from bayesgram.cli.options import parse_int
+from bayesgram.errors import check_int
 
 if TYPE_CHECKING:
     from bayesgram.demo.pipeline import DiscoveredNgrams
@@ -49,6 +51,7 @@ CLOSING = (
 )
 PICTURES = "comparison.png, sources.png, moved.png, norms.png, found.png, weeks.png"
 MAX_DISCOVERED = 12  # n-grams in the table of the discovery
+MAX_WEEKS = 99  # of `generate`: their folders have two digits
 MAX_CHANGES = 5  # rows in the tables over the weeks, and between countries
 
 
@@ -98,7 +101,8 @@ def demo(
     if results.sources:
         console.write(results.sources)
     _print_discovered(results.found)
-    print_changes(results.followed.weeks, MAX_CHANGES)
+    print_changes(results.followed.weeks.changes, MAX_CHANGES)
+    console.write(results.followed.weeks.sentence)
     print_changes(results.followed.countries, MAX_CHANGES)
     console.write(CLOSING.format(command=_own_command(), output=output, pictures=PICTURES))
 
@@ -142,6 +146,16 @@ def generate(
         bool,
         typer.Option("--countries", help="Add a column country to the messages: de, fr, it or at."),
     ] = False,
+    weeks: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_int,
+            help=f"Write the messages of so many weeks, up to {MAX_WEEKS}, into week-01, week-02, …"
+            " User ids stay the same, about a third of the users write in a week, and what they"
+            " write about drifts slowly.",
+            show_default=False,
+        ),
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
     verbose: options.Verbose = False,
@@ -158,23 +172,36 @@ def generate(
     from bayesgram.synthetic.population import Population, write_messages
 
     population = Population(users=users, seed=seed)
-    contents = (*SOURCES.values(), "messages")
+    if weeks is not None:
+        check_int("weeks", weeks, 1, MAX_WEEKS, "the number of weeks")
+    all_weeks = [f"week-{week:02}" for week in range(1, MAX_WEEKS + 1)]
+    contents = (*SOURCES.values(), "messages", *all_weeks)
+    written = {"messages": population}
+    if weeks is not None:
+        written = {
+            name: replace(population, week=week)
+            for week, name in enumerate(all_weeks[:weeks], start=1)
+        }
     with write_folder_atomically(output, contents=contents, force=force) as folder:
-        (folder / "messages").mkdir(mode=0o700)
         with console.step("Writing public text"):
             write_public(folder, population, sentences=sentences)
-        with console.step("Writing messages"):
-            write_messages(folder / "messages", population, countries=countries)
+        for name, people in written.items():
+            (folder / name).mkdir(mode=0o700)
+            with console.step(f"Writing {'messages' if weeks is None else name}"):
+                write_messages(folder / name, people, countries=countries)
+    private = [str(output / name) for name in written]
     report = {
         **{name: str(output / file) for name, file in SOURCES.items()},
-        "private": str(output / "messages"),
+        "private": private[0] if weeks is None else private,
         "users": users,
         "seed": seed,
     }
     public = console.join_words([str(output / file) for file in SOURCES.values()])
     columns = "columns user, text and country" if countries else "columns user and text"
+    folders = private[0] if len(private) == 1 else f"{private[0]} to {private[-1]}"
+    made = f"made-up text of {users:,} users" + ("" if weeks is None else f" in {weeks} weeks")
     summary = [
-        f"Wrote {output}: made-up text of {users:,} users, and made-up public text.",
-        f"Private text: {output / 'messages'} ({columns}). Public text: {public}.",
+        f"Wrote {output}: {made}, and made-up public text.",
+        f"Private text: {folders} ({columns}). Public text: {public}.",
     ]
     console.print_summary(summary, report, json=json, verbose=verbose)

@@ -12,6 +12,7 @@ from bayesgram.cli import console, engines, options, plots
 from bayesgram.cli.budget_notice import BudgetNotice
 from bayesgram.cli.options import parse_int, parse_list
 from bayesgram.cli.release import print_discovery_dry_run, summary_fields
+from bayesgram.cli.series import open_series as open_series_folder
 from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def discover(  # noqa: PLR0915 - one step after another
         Path | None,
         typer.Option(
             help="The series that this is a discovery of, which is paid for already; leave"
-            " --epsilon, --delta, --rounds and --ledger out. Weights add up from one discovery to"
-            " the next.",
+            " --epsilon, --delta and --rounds out. --ledger is needed only if its ledger has moved."
+            " Weights add up from one discovery to the next.",
             show_default=False,
         ),
     ] = None,
@@ -156,9 +157,9 @@ def discover(  # noqa: PLR0915 - one step after another
     if plot is not None:
         plots.check_plot(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
     Randomness.from_seed(seed)
-    given = {"epsilon": epsilon, "delta": delta, "rounds": rounds, "ledger": ledger, "seed": seed}
+    given = {"epsilon": epsilon, "delta": delta, "rounds": rounds, "seed": seed}
     open_series = _open_series(
-        series, {**given, "dry_run": dry_run or None}, engine_options=engine_options
+        series, ledger, {**given, "dry_run": dry_run or None}, engine_options=engine_options
     )
     budget = _make_budget(epsilon, delta) if open_series is None else open_series.settings.budget
     vocabulary = Vocabulary.load(vocab)
@@ -168,7 +169,8 @@ def discover(  # noqa: PLR0915 - one step after another
     settings = Settings.for_vocabulary(
         vocabulary, chosen_orders, at_least=at_least, max_new=max_new, open=open_, rounds=rounds
     )
-    open_ledger = None if ledger is None else Ledger.open(ledger)
+    # A series has its ledger already.
+    open_ledger = None if ledger is None or open_series else Ledger.open(ledger)
     public = PublicTextModel.from_vocabulary(
         vocabulary, _load_public_model(model or _model_of_rows(vocabulary, vocab))
     )
@@ -222,17 +224,27 @@ def discover(  # noqa: PLR0915 - one step after another
 
 
 def _open_series(
-    series: Path | None, given: "dict[str, object]", *, engine_options: options.EngineOptions
+    series: Path | None,
+    ledger: Path | None,
+    given: "dict[str, object]",
+    *,
+    engine_options: options.EngineOptions,
 ) -> "Series | None":
-    """Return the series, if one was given; refuse options that a discovery of it can't have."""
+    """Return the series, if one was given; refuse options that a discovery of it can't have.
+
+    Args:
+        series: The folder of the series.
+        ledger: Its ledger, if that has moved.
+        given: Options of other discoveries, by their names; each must be None.
+        engine_options: Where the discovery runs.
+    """
     if series is None:
         return None
     from bayesgram.mechanisms.publish import refuse_series_options
-    from bayesgram.mechanisms.series import Series
 
     engines.refuse_series_on_spark(engine_options.engine, engine_options.master)
     refuse_series_options(given)
-    return Series.open(series)
+    return open_series_folder(series, ledger)
 
 
 def _open_notice(

@@ -13,6 +13,7 @@ import typer
 from bayesgram.choices import EngineName, MechanismName
 from bayesgram.cli import console, engines, mechanism_options, options
 from bayesgram.cli.budget_notice import BudgetNotice
+from bayesgram.cli.series import open_series
 
 if TYPE_CHECKING:
     from bayesgram.mechanisms.base import CountsMechanism
@@ -58,8 +59,9 @@ def release(
     series: Annotated[
         Path | None,
         typer.Option(
-            help="The series that this is a release of, which is paid for already; leave --epsilon,"
-            " --delta and --ledger out (bayesgram docs publish-every-week).",
+            help="The series that this is a release of, which is paid for already; leave --epsilon"
+            " and --delta out. --ledger is needed only if its ledger has moved (bayesgram docs"
+            " publish-every-week).",
             show_default=False,
         ),
     ] = None,
@@ -88,7 +90,6 @@ def release(
     from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms import base, publish
     from bayesgram.mechanisms.publish import dry_run as check_only
-    from bayesgram.mechanisms.series import Series
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.private.counts_io import read_segments
@@ -101,8 +102,8 @@ def release(
     inputs = [counts, vocab, *([previous] if previous else [])]
     check_writable(output, force=force, contents=contents, inputs=inputs)
     base.Randomness.from_seed(seed)
-    open_series = None if series is None else Series.open(series)
-    if open_series is None:
+    opened_series = None if series is None else open_series(series, ledger)
+    if opened_series is None:
         budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
     else:
         engines.refuse_series_on_spark(engine, master)
@@ -111,24 +112,24 @@ def release(
         mechanism, settings, expected_users=expected_users, tune=tune, grid=grid
     )
     chosen = first_mechanism.follow(previous)
-    if open_series is None:
+    if opened_series is None:
         chosen.check_budget(budget)
     else:
         given = {
             "epsilon": epsilon,
             "delta": delta,
             "seed": seed,
-            "ledger": ledger,
             "dry_run": dry_run or None,
         }
-        publish.check_series_options(open_series, chosen, given, unit)
+        publish.check_series_options(opened_series, chosen, given, unit)
     checked_unit = DEFAULT_UNIT if unit is None else check_unit(unit)
     with _open_counts(counts, vocab, chosen, engine, master) as (
         user_counts,
         vocabulary,
         mechanism_used,
     ):
-        open_ledger = None if ledger is None else Ledger.open(ledger)
+        # A series has its ledger already.
+        open_ledger = None if ledger is None or opened_series else Ledger.open(ledger)
         if open_ledger is not None:
             open_ledger.check_unit(checked_unit)
         if dry_run:
@@ -163,7 +164,7 @@ def release(
                 expected_users=expected_users,
                 command=options.typed_command(context),
                 on_reserved=None if notice is None else notice.set_entry,
-                series=open_series,
+                series=opened_series,
                 on_progress=show_progress,
             )
     BudgetNotice.close()

@@ -1,5 +1,6 @@
 """bayesgram series: many releases about the same people that are paid for once."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,12 @@ series_app = typer.Typer(name="series", add_completion=False, **TYPER_SETTINGS)
 
 Folder = Annotated[
     Path, typer.Argument(metavar="SERIES", help="The folder of the series.", show_default=False)
+]
+MovedLedger = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", help="The ledger that pays for the series, if it has moved.", show_default=False
+    ),
 ]
 KEEP_NOTE = (
     "Keep the folder: it knows what every user has used. Without it, or with an older copy of it,"
@@ -133,16 +140,21 @@ def create(
 
 @series_app.command()
 @as_command
-def show(series: Folder, json: options.Json = False, verbose: options.Verbose = False) -> None:
+def show(
+    series: Folder,
+    ledger: MovedLedger = None,
+    json: options.Json = False,
+    verbose: options.Verbose = False,
+) -> None:
     """Show what was released in a series, what is left, and what a card of it promises.
 
     Nothing about users is shown.
 
     Example: bayesgram series show weekly.series
     """
-    from bayesgram.mechanisms.series import DISCOVERY, RELEASE, Series
+    from bayesgram.mechanisms.series import DISCOVERY, RELEASE
 
-    opened = Series.open(series)
+    opened = open_series(series, ledger)
     state = opened.read_state()
     settings = opened.settings
     released = state.drawn(RELEASE)
@@ -166,7 +178,7 @@ def show(series: Folder, json: options.Json = False, verbose: options.Verbose = 
             "number": str(run.number),
             "time": run.time,
             "state": _run_state(drawn=run.drawn, published=run.number in published[run.kind]),
-            "output": run.output,
+            "output": os.path.normpath(series / run.output),
         }
         for run in state.runs
     ]
@@ -211,6 +223,7 @@ def publish(
     discovery: Annotated[
         bool, typer.Option("--discovery", help="The number is that of a discovery.")
     ] = False,
+    ledger: MovedLedger = None,
     json: options.Json = False,
 ) -> None:
     """Note that a release of a series was published, where a run was stopped just before that.
@@ -219,9 +232,9 @@ def publish(
 
     Example: bayesgram series publish weekly.series 1
     """
-    from bayesgram.mechanisms.series import DISCOVERY, RELEASE, Series
+    from bayesgram.mechanisms.series import DISCOVERY, RELEASE
 
-    opened = Series.open(series)
+    opened = open_series(series, ledger)
     kind = DISCOVERY if discovery else RELEASE
     runs = opened.read_state().runs
     drawn = {run.number for run in runs if run.drawn and run.kind == kind}
@@ -233,6 +246,19 @@ def publish(
     report = {"series": str(series), kind: release, "published": True}
     sentence = f"{kind.capitalize()} {release} of {series} is noted as published."
     console.print_summary([sentence], report, json=json, verbose=False)
+
+
+def open_series(series: Path, ledger: Path | None) -> "Series":
+    """Open a series.
+
+    Args:
+        series: The folder.
+        ledger: The ledger that pays for it, if that has moved.
+    """
+    from bayesgram.mechanisms.series import Series
+    from bayesgram.privacy.ledger import Ledger
+
+    return Series.open(series, ledger=None if ledger is None else Ledger.open(ledger))
 
 
 def _report(series: "Series") -> dict[str, Any]:

@@ -5,7 +5,8 @@
 1. write public text (articles and chat) and the private messages of made-up users;
 2. make a vocabulary of trigrams from public text, and count them in the messages;
 3. discover words, pairs and trigrams that public text lacks, and release with the larger list;
-4. release four weeks, each with the last one as its prior, and three countries in one budget;
+4. release four weeks of the same people as a series, which is paid for once, each with the last one
+   as its prior; and three countries in one budget;
 5. release by every mechanism, and compare these releases with the private text;
 6. draw charts, and write results.json and results.csv.
 
@@ -43,10 +44,12 @@ from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.publish import release
+from bayesgram.mechanisms.series import Series
 from bayesgram.paper.algorithm_1 import Paper, paper_bounds
 from bayesgram.paper.algorithm_2 import Grid, TunedPaper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
@@ -92,10 +95,11 @@ DISCOVERED_ORDERS = (1, 2, 3)
 LISTED_SIZE = 10_000  # public n-grams of each order that the discovery need not find
 DISCOVERY_ROUNDS = 3  # more find more, and take longer
 
-MAX_SEQUENCE_USERS = 20_000  # of a week, and of all countries: it need not take long
+MAX_COUNTRY_USERS = 20_000  # of all countries: it need not take long
+MAX_SERIES_USERS = 60_000  # of all weeks; a third of them write in a week
 WEEKLY_PHRASE = "Let's be real."
 WEEKLY_SHARES = (0.0, 0.003, 0.01, 0.02)  # of the messages that say the phrase, week by week
-WEEKLY_UNIT = "a user's week"
+FULL_RELEASES = 2  # of these weeks, that one user can contribute to in full
 COUNTRIES = ("de", "fr", "it")
 GREETING = "Happy new year!"
 GREETING_COUNTRY = "fr"  # the one country that says it
@@ -116,6 +120,9 @@ CONTENTS = (
     "found",
     "releases",
     "weeks",
+    "weeks.ledger",
+    "weeks.ledger.lock",
+    "weeks.series",
     "countries",
     RESULTS,
     "results.csv",
@@ -148,10 +155,30 @@ class DiscoveredNgrams:
 
 
 @dataclass(frozen=True, eq=False)
+class WeeklySeries:
+    """Releases of some weeks that are paid for once, and what changed over these weeks."""
+
+    releases: int
+    full_releases: int
+    claim: str  # of all of them together
+    changes: Comparison
+
+    @property
+    def sentence(self) -> str:
+        """What a series is worth."""
+        narrower = (self.releases / self.full_releases) ** 0.5
+        return (
+            f"The {self.releases} weeks are a series: {self.claim} is for all of them together, and"
+            f" the noise is {narrower:.1f} times narrower than if everybody could contribute in"
+            " full to every week."
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class SequentialReleases:
     """What changed over the weeks, and between two countries."""
 
-    weeks: Comparison
+    weeks: WeeklySeries
     countries: Comparison  # Germany and France
 
 
@@ -214,7 +241,8 @@ class DemoResults:
             "leaked": self.leaked,
             "found": asdict(self.found),
             "followed": {
-                "weeks": comparison_json(self.followed.weeks),
+                "series": self.followed.weeks.sentence,
+                "weeks": comparison_json(self.followed.weeks.changes),
                 "countries": comparison_json(self.followed.countries),
             },
         }
@@ -380,27 +408,46 @@ def _measure_coverage(
 
 def _release_weeks(
     folder: Path, population: Population, vocabulary: Vocabulary, budget: Budget, step: Step
-) -> Comparison:
-    """Release every week into folder/weeks, each with the last one as its prior.
+) -> WeeklySeries:
+    """Release every week into folder/weeks, in one budget, each with the last one as its prior.
 
-    A phrase becomes popular from week to week. People are new every week.
+    The same people write in some of the weeks. A phrase becomes popular from week to week.
     """
     (folder / "weeks").mkdir()
+    ledger = Ledger.create(
+        folder / "weeks.ledger", population="people of four weeks", budget=budget
+    )
+    series = Series.create(
+        folder / "weeks.series",
+        ledger=ledger,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        releases=len(WEEKLY_SHARES),
+        full_releases=FULL_RELEASES,
+    )
+    previous: Path | None = None
     releases: list[Release] = []
     for week, share in enumerate(WEEKLY_SHARES, start=1):
-        with step(f"Releasing week {week} of {len(WEEKLY_SHARES)}, ε = {budget.epsilon:g}"):
+        with step(f"Releasing week {week} of {len(WEEKLY_SHARES)}, ε = {budget.epsilon:g} for all"):
             text = pa.Table.from_batches(_weekly_messages(population, week, share))
+            output = folder / "weeks" / f"week-{week}"
             weekly_release = release(
                 count(text, vocabulary),
                 vocabulary,
                 Posterior(),
-                budget,
-                previous=releases[-1] if releases else None,
-                unit=WEEKLY_UNIT,
+                previous=previous,
+                series=series,
+                output=output,
             )
-            weekly_release.save(folder / "weeks" / f"week-{week}")
             releases.append(weekly_release)
-    return compare(*releases, names=[f"w{week}" for week in range(1, len(releases) + 1)])
+            previous = output
+    changes = compare(*releases, names=[f"w{week}" for week in range(1, len(releases) + 1)])
+    return WeeklySeries(
+        releases=len(releases),
+        full_releases=FULL_RELEASES,
+        claim=releases[-1].card.claim,
+        changes=changes,
+    )
 
 
 def _release_countries(
@@ -417,14 +464,15 @@ def _release_countries(
 
 def _weekly_messages(population: Population, week: int, share: float) -> Iterator[pa.RecordBatch]:
     """Yield some people's messages of a week, a share of which say the phrase."""
-    people = Population(min(population.users, MAX_SEQUENCE_USERS), population.seed + week)
+    users = min(population.users, MAX_SERIES_USERS)
+    people = Population(users, population.seed + 1, week=week)
     for batch in people.messages():
         yield _replace_some(batch, WEEKLY_PHRASE, share)
 
 
 def _messages_with_countries(population: Population) -> Iterator[pa.RecordBatch]:
     """Yield some people's messages with their countries."""
-    people = Population(min(population.users, MAX_SEQUENCE_USERS), population.seed)
+    people = Population(min(population.users, MAX_COUNTRY_USERS), population.seed)
     for plain in people.messages():
         batch = add_countries(plain)
         greeted = _replace_some(batch, GREETING, GREETING_SHARE)
@@ -576,7 +624,7 @@ def _draw_charts(folder: Path, results: DemoResults, population: Population) -> 
         ),
         "norms": pictures.draw_norms_file(results.norms, subtitle=shown),
         "sources": pictures.draw_sources_file(results.source_weights, subtitle=shown),
-        "weeks": pictures.draw_changes(results.followed.weeks),
+        "weeks": pictures.draw_changes(results.followed.weeks.changes),
     }
     discovered = results.found
     if discovered.ngrams:

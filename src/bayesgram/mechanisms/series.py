@@ -38,6 +38,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bayesgram import system
@@ -79,7 +80,6 @@ from bayesgram.privacy.thresholds import (
 )
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person
 from bayesgram.private.allowances import (
-    KEY_BYTES,
     SHARE_STEPS,
     Allowances,
     AllowedCounts,
@@ -88,6 +88,7 @@ from bayesgram.private.allowances import (
     read_user_ids,
 )
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
+from bayesgram.private.keyed_hash import KEY_BYTES
 from bayesgram.private.running_candidates import RunningCandidates
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -104,6 +105,7 @@ RELEASE = "release"  # kinds of runs
 DISCOVERY = "discovery"
 MECHANISM = "series"  # what the entry of a ledger says in place of a mechanism
 
+PACED_AT_ONCE = 1 << 18  # users, so that what is computed on the way takes little memory
 DISCOVERY_SHARES = (0.01, 0.99)  # the least and the most of a series that discoveries may take
 # Coordinates of all runs of a series together, where nothing else is asked for. The discreteness of
 # the noise costs a little of ε for each; half of what that may take is the most.
@@ -201,7 +203,7 @@ class SeriesRun:
             all of its noise was drawn, the next one has the same number; what users were charged
             stays.
         time: When it began, in UTC, ISO 8601.
-        output: Where the release was to be saved.
+        output: Where the release was to be saved, as seen from the folder of the series.
         coordinates: How many noisy numbers it may have had.
         drawn: Whether all of its noise was drawn.
         kind: RELEASE or DISCOVERY.
@@ -350,8 +352,10 @@ class Series:
             raise UsageError.for_argument(
                 "delta", "0", "a series has Gaussian noise, so it needs a delta above 0."
             )
-        check_int("releases", releases, 2, MAX_SERIES_RELEASES, "releases of a series")
-        check_int("full_releases", full_releases, 1, releases, "of the releases of the series")
+        what = "the number of releases of a series"
+        check_int("releases", releases, 2, MAX_SERIES_RELEASES, what)
+        what = "the number of full releases of a series"
+        check_int("full_releases", full_releases, 1, releases, what)
         unit = check_lasting_unit(unit)
         if discovery_share:
             check_float("discovery_share", discovery_share, *DISCOVERY_SHARES, "of the series")
@@ -380,10 +384,11 @@ class Series:
             )
         series = cls(path, secrets.token_hex(16), ledger, settings)
         state = SeriesState(secrets.token_hex(16), "")
-        ledger.check(series.spend, series._description(state, path))
+        description = series._description(state, _relative_path(path, ledger.path.parent))
+        ledger.check(series.spend, description)
         series._write_new_folder(state)
         try:
-            ledger.reserve(series.spend, series._description(state, path))
+            ledger.reserve(series.spend, description)
         except BaseException as error:
             error.add_note(f"{path} was made, but nothing may be reserved for it: remove it.")
             raise
@@ -589,7 +594,9 @@ class Series:
         self._catch_up(state)
         allowances, places, allowed = self._pace_users(state, RELEASE, read_user_ids(counts))
         coordinates = release_coordinates(vocabulary, segments)
-        run = SeriesRun(state.drawn(RELEASE) + 1, _now(), str(output), coordinates)
+        run = SeriesRun(
+            state.drawn(RELEASE) + 1, _now(), _relative_path(Path(output), self.path), coordinates
+        )
         started = self.write_state(
             state.next([*state.runs, run]),
             {RELEASES: allowances.charge(places, allowed)},
@@ -627,7 +634,8 @@ class Series:
         candidates = self._read_candidates(state)  # before anybody is charged, as it may be damaged
         allowances, places, allowed = self._pace_users(state, DISCOVERY, [users])
         number = state.drawn(DISCOVERY) + 1
-        run = SeriesRun(number, _now(), str(output), MAX_CANDIDATES, kind=DISCOVERY)
+        where = _relative_path(Path(output), self.path)
+        run = SeriesRun(number, _now(), where, MAX_CANDIDATES, kind=DISCOVERY)
         following = replace(
             state.next([*state.runs, run]), tokenizer=tokenizer, orders=tuple(orders)
         )
@@ -642,13 +650,16 @@ class Series:
         """Return allowances that have these users, their places, and what each may use now."""
         before = self.read_allowances(state, kind)
         allowances, places = before.with_users(ids)
-        allowed = pace(
-            allowances.used[places],
-            allowances.active[places],
-            number=state.drawn(kind) + 1,
-            releases=self.settings.releases,
-            full_releases=self.settings.full_releases,
-        )
+        allowed = np.empty(places.size, np.int64)
+        for first in range(0, places.size, PACED_AT_ONCE):
+            part = slice(first, first + PACED_AT_ONCE)
+            allowed[part] = pace(
+                allowances.used[places[part]],
+                allowances.active[places[part]],
+                number=state.drawn(kind) + 1,
+                releases=self.settings.releases,
+                full_releases=self.settings.full_releases,
+            )
         return allowances, places, allowed
 
     def card_details(self, number: int, kind: str = RELEASE) -> LedgerCharge:
@@ -780,14 +791,19 @@ class Series:
         """Return the path of one of FILES."""
         return self.path / f"{name}-{token}.arrow"
 
-    def _description(self, state: SeriesState, path: Path) -> dict[str, Any]:
-        """Return what the entry of the ledger says. All of it is public."""
+    def _description(self, state: SeriesState, path: str) -> dict[str, Any]:
+        """Return what the entry of the ledger says. All of it is public.
+
+        Args:
+            state: The state whose token it names.
+            path: The folder, as seen from that of the ledger.
+        """
         settings = self.settings
         return {
             "mechanism": MECHANISM,
             "epsilon": settings.epsilon,
             "delta": settings.delta,
-            "output": str(path),
+            "output": path,
             "unit": settings.unit,
             "series": {"identity": self.identity, "token": state.token, **settings.to_json()},
         }
@@ -796,7 +812,7 @@ class Series:
         """Return what the entry must say if the settings in the folder are those that were paid."""
         series = reservation.series or {}
         state = SeriesState(str(series.get("token")), "")
-        return self._description(state, Path(str(reservation.description["output"])))
+        return self._description(state, str(reservation.description["output"]))
 
 
 @dataclass(eq=False)

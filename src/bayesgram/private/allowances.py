@@ -24,18 +24,21 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Hashes, Ids, Integers
+from bayesgram.cores import parallel_imap, read_ahead
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.kernels import kernel
 from bayesgram.privacy.constants import FULL_RELEASE, UNITS
 from bayesgram.private.counts import Array, Meter, PrivateCounts, UserCounts, UserRows
 from bayesgram.private.counts_on_disk import CountsOnDisk
+from bayesgram.private.keyed_hash import keyed_hashes
+from bayesgram.text.tokenizer import buffers
 
 # Squared norms are rounded up to the next 2⁻⁴⁰ of B² (FULL_RELEASE steps), and shares to the next
 # 2⁻²⁰; their products then fit in 64 bits.
 NORM_STEP = UNITS * UNITS // FULL_RELEASE
 SHARE_STEPS = 1 << 20
 
-HASH_BYTES = 16  # two of a billion users share a hash with probability 1.5e-21
-KEY_BYTES = 32
+MAX_PENDING_IDS = 1 << 20  # ids that wait to be hashed, or are; not measured
 
 # --- What every user has used ---
 
@@ -71,26 +74,24 @@ class Allowances:
             BayesgramError: If two of the users have one hash.
         """
         high, low = hash_ids(ids, self.key)
-        all_high = np.concatenate([self.high, high])
-        all_low = np.concatenate([self.low, low])
-        order = _order(all_high, all_low)
-        is_new = np.ones(order.size, np.bool_)
-        is_new[1:] = (np.diff(all_high[order]) != 0) | (np.diff(all_low[order]) != 0)
-        places = np.empty(order.size, np.int64)
-        places[order] = np.cumsum(is_new) - 1
-        user_places = places[self.high.size :]
-        if np.unique(user_places).size < user_places.size:
+        order = _order(high, low)
+        high = high[order]
+        low = low[order]
+        if ((high[1:] == high[:-1]) & (low[1:] == low[:-1])).any():
             raise BayesgramError(
                 "two users of these counts have one hash in the state of the series; an id must be"
                 " there once, so the counts are damaged. Count again with `bayesgram count`."
             )
-        kept = order[is_new]
-        used = np.zeros(kept.size, np.int64)
-        active = np.zeros(kept.size, np.int32)
-        used[places[: self.high.size]] = self.used
-        active[places[: self.high.size]] = self.active
-        merged = Allowances(self.key, all_high[kept], all_low[kept], used, active)
-        return merged, user_places
+        merged_high, merged_low, known_places, ordered_places = _merge_hashes(
+            *map(_read_only, (self.high, self.low, high, low))
+        )
+        used = np.zeros(merged_high.size, np.int64)
+        active = np.zeros(merged_high.size, np.int32)
+        used[known_places] = self.used
+        active[known_places] = self.active
+        user_places = np.empty(order.size, np.int64)
+        user_places[order] = ordered_places
+        return Allowances(self.key, merged_high, merged_low, used, active), user_places
 
     def charge(self, places: Integers, costs: Integers) -> "Allowances":
         """Return the allowances after users were in one release more.
@@ -109,7 +110,7 @@ class Allowances:
         """Return a keyed hash of everything here and of a token, which notices any damage."""
         hasher = hashlib.blake2b(token.encode(), key=self.key, digest_size=32)
         for column in (self.high, self.low, self.used, self.active):
-            hasher.update(column.tobytes())
+            hasher.update(np.ascontiguousarray(column).data)
         return hasher.hexdigest()
 
     def write(self, path: Path, token: str) -> None:
@@ -155,24 +156,86 @@ def _damaged_error(path: Path) -> BayesgramError:
 
 def hash_ids(ids: Iterable[pa.LargeBinaryArray], key: bytes) -> tuple[Hashes, Hashes]:
     """Return both halves of a keyed hash (BLAKE2b, 128 bits) of every id."""
-    keyed = hashlib.blake2b(key=key, digest_size=HASH_BYTES)
-    digests = bytearray()
-    for batch in ids:
-        for user_id in batch.to_pylist():
-            hasher = keyed.copy()
-            hasher.update(user_id)
-            digests += hasher.digest()
-    halves = np.frombuffer(bytes(digests), "<u8").reshape(-1, 2)
-    return halves[:, 0].copy(), halves[:, 1].copy()
+    none = np.zeros(0, np.uint64)
+    halves = [(none, none)]
+    halves += parallel_imap(
+        lambda batch: keyed_hashes(*buffers(batch), key),
+        read_ahead(iter(ids)),
+        size=len,
+        max_pending=MAX_PENDING_IDS,
+    )
+    high, low = (np.concatenate(parts) for parts in zip(*halves, strict=True))
+    return high, low
 
 
 def _order(high: Hashes, low: Hashes) -> Integers:
     """Return the order of hashes by their upper half, and then by their lower one."""
-    order = np.argsort(high, kind="stable")
+    order = np.argsort(high)
     ordered = high[order]
     if (ordered[1:] == ordered[:-1]).any():
         return np.lexsort((low, high))
     return order
+
+
+def _read_only(hashes: Hashes) -> Hashes:
+    """Return a view that nobody can write to: kernels are compiled for one kind of array."""
+    view = hashes.view()
+    view.setflags(write=False)
+    return view
+
+
+@kernel
+def _count_common(high: Hashes, low: Hashes, new_high: Hashes, new_low: Hashes) -> int:
+    """Return how many hashes two ascending lists have in common."""
+    common = second = 0
+    for first in range(high.size):
+        while second < new_high.size and (
+            new_high[second] < high[first]
+            or (new_high[second] == high[first] and new_low[second] < low[first])
+        ):
+            second += 1
+        if second < new_high.size:
+            common += new_high[second] == high[first] and new_low[second] == low[first]
+    return common
+
+
+@kernel
+def _merge_hashes(
+    high: Hashes, low: Hashes, new_high: Hashes, new_low: Hashes
+) -> tuple[Hashes, Hashes, Integers, Integers]:
+    """Merge two ascending lists of distinct hashes into one.
+
+    Returns:
+        Both halves of every hash that is in either list, ascending, and where those of the first
+        and of the second list are.
+    """
+    size = high.size + new_high.size - _count_common(high, low, new_high, new_low)
+    merged_high = np.empty(size, np.uint64)
+    merged_low = np.empty(size, np.uint64)
+    places = np.empty(high.size, np.int64)
+    new_places = np.empty(new_high.size, np.int64)
+    first = second = merged = 0
+    while first < high.size or second < new_high.size:
+        takes_first = second == new_high.size
+        takes_second = first == high.size
+        if not takes_first and not takes_second:
+            is_equal_high = high[first] == new_high[second]
+            takes_first = high[first] < new_high[second] or (
+                is_equal_high and low[first] <= new_low[second]
+            )
+            takes_second = high[first] > new_high[second] or (
+                is_equal_high and low[first] >= new_low[second]
+            )
+        if takes_first:
+            merged_high[merged], merged_low[merged] = high[first], low[first]
+            places[first] = merged
+            first += 1
+        if takes_second:
+            merged_high[merged], merged_low[merged] = new_high[second], new_low[second]
+            new_places[second] = merged
+            second += 1
+        merged += 1
+    return merged_high, merged_low, places, new_places
 
 
 # --- Counts whose sums keep to allowances ---
@@ -285,6 +348,8 @@ class _MeteredCounts(_CountsOverCounts):
 
 
 def _measure_metered(rows: UserRows, measure: Callable[[UserRows], Array], meter: Meter) -> Array:
+    if rows.first + rows.user_count > meter.limits.size:
+        raise AssertionError("more users than the release was begun with")
     numbers = np.arange(rows.first, rows.first + rows.user_count)
     return measure(rows._replace(meter=replace(meter, numbers=numbers)))
 
@@ -333,8 +398,7 @@ def read_user_ids(counts: PrivateCounts) -> Iterator[pa.LargeBinaryArray]:
     if isinstance(counts, UserCounts):
         yield counts.users
     elif isinstance(counts, CountsOnDisk):
-        for block in counts.read_blocks():
-            yield block.users
+        yield from counts.read_users()
     else:
         raise UsageError(
             "a release of a series needs the counts on this machine, because it keeps account of"

@@ -11,7 +11,7 @@ A Parquet file that was made elsewhere needs the same three columns; its rows ma
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -316,6 +316,25 @@ class CountsLocation:
         if remaining:
             raise _damaged_error(self.path)
 
+    def read_user_codes(self, rows: int) -> Iterator[tuple[pa.LargeBinaryArray, Ids]]:
+        """Read whose rows they are, in order: ids, and the number of the id of each row.
+
+        Args:
+            rows: How many rows the files claim to have.
+
+        Raises:
+            BayesgramError: As of `read_batches`.
+        """
+        remaining = rows
+        for file in self.files:
+            for first_row, batch in _read_file(file, ["user"]):
+                remaining -= len(batch)
+                if remaining < 0:
+                    raise _damaged_error(file)
+                yield _check_users(file, first_row, batch["user"])
+        if remaining:
+            raise _damaged_error(self.path)
+
 
 def read_segments(path: str | Path) -> Segments | None:
     """Return the segments of a counts folder.
@@ -496,10 +515,12 @@ def _is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
-def _read_file(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _read_file(
+    file: Path, columns: Sequence[str] = COLUMNS
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read rows, some at a time, with the number of the first, from 1; ids are a dictionary."""
     try:
-        yield from _read_file_unchecked(file)
+        yield from _read_file_unchecked(file, columns)
     except OSError as error:
         failure = _damaged_error(file) if error.errno is None else unreadable_error(file, error)
     except (pa.ArrowException, ValueError):
@@ -510,13 +531,15 @@ def _read_file(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     raise failure
 
 
-def _read_file_unchecked(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _read_file_unchecked(
+    file: Path, columns: Sequence[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     id_type = _value_type(pq.read_schema(file).field("user").type)
     dictionaries = ["user"] if _is_text(id_type) else None
     # With `pre_buffer`, the whole file would be in memory.
     with pq.ParquetFile(file, read_dictionary=dictionaries, pre_buffer=False) as table:
         first_row = 1
-        for batch in table.iter_batches(ROWS_PER_READ, columns=COLUMNS):
+        for batch in table.iter_batches(ROWS_PER_READ, columns=list(columns)):
             yield first_row, batch
             first_row += len(batch)
 

@@ -98,6 +98,22 @@ class CountsOnDisk(PrivateCounts):
             blocks = _check_hash_order(blocks, self._changed_error())
         return _number_users(blocks)
 
+    def read_users(self) -> Iterator[pa.LargeBinaryArray]:
+        """Read the ids of all users, in the order of `read_blocks`, without their n-grams.
+
+        Raises:
+            BayesgramError: If the files changed since they were opened.
+        """
+        last = pa.array([], pa.large_binary())
+        for ids, codes in self.location.read_user_codes(self.row_count):
+            if not codes.size:
+                continue
+            users, _ = _merge_runs(*_take_runs(ids, codes))
+            goes_on = len(last) and users[0] == last[0]
+            last = users[-1:]
+            yield users[1:] if goes_on else users
+        self._check_unchanged()
+
     def _check_unchanged(self) -> None:
         """Check that what was read now is what was checked when the files were opened."""
         if read_file_stamps(self.location) != self.file_stamps:
@@ -264,9 +280,14 @@ def group_users(batches: Iterable[CountsBatch]) -> Iterator[UserRows]:
 
 
 def _find_runs(batch: CountsBatch) -> UserRuns:
-    starts = _find_changes(batch.codes)
-    ids, starts = _merge_runs(batch.ids.take(pa.array(batch.codes[starts])), starts)
+    ids, starts = _merge_runs(*_take_runs(batch.ids, batch.codes))
     return UserRuns(ids, starts, batch.ngrams, batch.counts)
+
+
+def _take_runs(ids: pa.LargeBinaryArray, codes: Ids) -> tuple[pa.LargeBinaryArray, Integers]:
+    """Return the id of each run of equal codes, and where it starts."""
+    starts = _find_changes(codes)
+    return ids.take(pa.array(codes[starts])), starts
 
 
 def _merge_runs(ids: pa.LargeBinaryArray, starts: Integers) -> tuple[pa.LargeBinaryArray, Integers]:

@@ -50,6 +50,14 @@ MAX_SENTENCES = 1_000_000_000
 PARAGRAPHS_PER_BATCH = 20_000  # in a batch of articles
 POSTS_PER_BATCH = 50_000  # in a batch of public chat
 BELOW_1 = 1 - 2.0**-53  # the largest draw
+MAX_WEEK = 10_000
+# In a week, a user writes with a chance of their own, squared from a uniform draw: a third of them
+# do, a few in nearly every week. How much they write varies from week to week.
+WEEKLY_ACTIVITY_POWER = 2.0
+LOG_WEEKLY_STD = 0.7  # standard deviation of log messages of a user between weeks
+# Topics drift slowly, over a year and back: how far, in powers of the draws.
+TOPIC_SEASON = 0.4
+WEEKS_OF_A_YEAR = 52
 COUNTRIES = {"de": 0.6, "fr": 0.25, "it": 0.1, "at": 0.05}  # where people live, if anybody asks
 ABROAD_SHARE = 0.1  # of the messages are written in any country
 CANARY_COPIES = 200  # how often a canary says its phrase; other secrets are told once
@@ -82,7 +90,11 @@ SECRETS = (
     _SECRET,
     _POST,
     _NEW,
-) = np.arange(14, dtype=np.uint64)
+    _WEEK,
+    _ACTIVITY,
+    _ACTIVE,
+    _AMOUNT,
+) = np.arange(18, dtype=np.uint64)
 
 Index = NDArray[np.int64]
 Progress = Callable[[int], None]
@@ -101,6 +113,13 @@ class Secret:
 class Population:
     """`users` people, drawn from `seed`; the same text each time it is asked for.
 
+    Attributes:
+        users: How many people there are.
+        seed: Which people.
+        batch_users: How many of them write one batch of messages.
+        week: A week from 1: the same people with the same ids in every week, of whom some write,
+            and what they write about drifts slowly. None: all that they ever wrote.
+
     >>> people = Population(users=10, seed=7)
     >>> next(people.messages()).schema.names
     ['user', 'text']
@@ -109,18 +128,21 @@ class Population:
     users: int = 100_000
     seed: int = 7
     batch_users: int = 10_000
+    week: int | None = None
 
     def __post_init__(self) -> None:
         _check("users", self.users, 1, MAX_USERS)
         _check("seed", self.seed, 0, 2**63 - 1)
         _check("batch_users", self.batch_users, 1, 100_000)
+        if self.week is not None:
+            _check("week", self.week, 1, MAX_WEEK)
 
     def messages(self) -> Iterator[pa.RecordBatch]:
         """Yield all messages, shuffled within each batch of users: columns user and text."""
         for first in range(0, self.users, self.batch_users):
             users = np.arange(first, min(first + self.batch_users, self.users))
             keys = self._user_keys(users)
-            who, roots, text_keys, topics = _plan_messages(users, keys)
+            who, roots, text_keys, topics = _plan_messages(users, keys, self.week)
             plain = unit_interval(derive(keys, _STYLE)) < PLAIN_SHARE
             texts = _chat().write(text_keys, keys[who], roots, topics, plain=plain[who])
             yield pa.record_batch({"user": make_user_ids(keys[who]), "text": texts})
@@ -319,17 +341,25 @@ def _file(name: str) -> Path:
     return Path(__file__).with_name(name)
 
 
-def _plan_messages(users: Index, keys: Keys) -> tuple[Index, NDArray[np.str_], Keys, Index]:
+def _plan_messages(
+    users: Index, keys: Keys, week: int | None
+) -> tuple[Index, NDArray[np.str_], Keys, Index]:
     """Return the messages of a batch, in shuffled order: user, root rule, random key, topic."""
     counts, leanings = draw_activity(unit_interval(derive(keys, _COUNT)))
+    message_keys = derive(keys, _MESSAGE)
+    if week is not None:
+        message_keys = derive(derive(message_keys, _WEEK), np.uint64(week))
+        counts = _draw_weekly_counts(counts, keys, message_keys)
+        leanings *= np.exp(TOPIC_SEASON * np.sin(2 * np.pi * (week - 1) / WEEKS_OF_A_YEAR))
     who = np.repeat(np.arange(len(users)), counts)
     roots = np.full(len(who), "message")
-    for user, rule in _secrets_among(users[0], users[-1] + 1):
+    secrets = _secrets_among(users[0], users[-1] + 1) if week in {None, 1} else ()
+    for user, rule in secrets:
         copies = CANARY_COPIES if "canary" in rule else 1
         who = np.append(who, np.repeat(user - users[0], copies))
         roots = np.append(roots, np.repeat(rule, copies))
     nth = _nth_of_its_user(who)
-    message = derive(derive(keys, _MESSAGE)[who], nth)
+    message = derive(message_keys[who], nth)
     secret = roots != "message"
     new = ~secret & (unit_interval(derive(message, _NEW)) < NEW_SHARE)
     roots = np.where(new, "new", roots)
@@ -340,6 +370,21 @@ def _plan_messages(users: Index, keys: Keys) -> tuple[Index, NDArray[np.str_], K
     draws = unit_interval(np.where(liked < 1, favourite, derive(message, _TOPIC)))
     topics = _chat().topic(np.minimum(draws ** leanings[who], BELOW_1))
     return who[order], roots[order], text_keys[order], topics[order]
+
+
+def _draw_weekly_counts(typical: Index, keys: Keys, week_keys: Keys) -> Index:
+    """Return how many messages each user writes in a week; 0 for most of them.
+
+    Args:
+        typical: How many they write when they do.
+        keys: The random keys of the users.
+        week_keys: The random keys of the users in this week.
+    """
+    activity = unit_interval(derive(keys, _ACTIVITY)) ** WEEKLY_ACTIVITY_POWER
+    is_active = unit_interval(derive(week_keys, _ACTIVE)) < activity
+    factors = np.exp(LOG_WEEKLY_STD * ndtri(unit_interval(derive(week_keys, _AMOUNT))))
+    counts = np.clip(np.round(typical * factors), 1, MAX_MESSAGES).astype(np.int64)
+    return np.where(is_active, counts, 0)
 
 
 def draw_activity(u: NDArray[np.float64]) -> tuple[Index, NDArray[np.float64]]:
