@@ -22,8 +22,9 @@ from bayesgram.mechanisms.series import Series, SeriesRun, SeriesState, max_coor
 from bayesgram.privacy.accounting import fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise
+from bayesgram.privacy.constants import FULL_RELEASE
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.private.allowances import FULL_RELEASE
+from bayesgram.privacy.pacing import pace
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -451,6 +452,44 @@ def test_a_card_says_what_the_series_promises(series, tmp_path):
     details = card.details["by_order"]
     for order in ("1", "2"):
         assert set(details[order]["withheld"]) == {"share", "std", "by_activity"}
+
+
+class NoNoise:
+    """Answers without noise: what is measured, exactly."""
+
+    seeded = False
+
+    def discrete_gaussian(self, values, *, scale):  # noqa: ARG002
+        return np.array(values)
+
+
+def test_what_allowances_leave_out_is_that_of_people_who_write_often(ledger, tmp_path):
+    """Half of the people write in every release, and the others in one: the latter lose nothing."""
+    series = make_series(ledger, tmp_path / "s", full_releases=1, releases=10)
+    previous = None
+    for week in range(6):
+        matrix = np.full((2000, SIZE), 5)
+        names = [f"often {i}" for i in range(1000)]
+        names += [f"week {week} {i}" for i in range(1000)]
+        output = tmp_path / f"week{week}"
+        before = allowances_of(series).with_users(
+            [pa.array([names[0].encode(), names[-1].encode()], pa.large_binary())]
+        )
+        with fixed_clipping_plan(CLIPPING_PLANS["counts"]):
+            release_with(NoNoise(), series, matrix, output, names, previous=previous)
+        previous = output
+    state, places = before
+    allowed = pace(state.used[places], state.active[places], number=6, releases=10, full_releases=1)
+    details = Release.load(output).card.details["by_order"]["2"]["withheld"]
+    seldom, *others, often = details["by_activity"]
+    assert seldom["text"] + often["text"] == pytest.approx(1, abs=1e-4)
+    assert all(each["text"] == 0 for each in others)
+    assert often["text"] == pytest.approx(0.5, abs=0.05)
+    # All have a norm above Λ, so that who may contribute cΛ keeps the share c of what others do.
+    expected = 1 - np.sqrt(allowed / FULL_RELEASE)
+    assert expected[0] > 0.4 > expected[1]
+    assert often["share"] == pytest.approx(expected[0], abs=0.04)
+    assert seldom["share"] == pytest.approx(expected[1], abs=0.04)
 
 
 def test_a_card_states_mu_of_the_whole_series(series, tmp_path):

@@ -143,6 +143,19 @@ def test_the_file_that_was_cut_off_is_named(two, name):
         *(("details.by_order", value) for value in (7, [1], {"0": {}}, {"3": []}, {"3": {}})),
         *(("details.by_order.3.users_noise", value) for value in ("1", -1.0, None)),
         *(
+            ("details.by_order.3.withheld", value)
+            for value in (
+                7,
+                {},
+                {"share": 0.1},
+                {"share": "x", "std": 0.1},
+                {"share": 0.1, "std": -1},
+                {"share": 0.1, "std": 0.1, "by_activity": 3},
+                {"share": 0.1, "std": 0.1, "by_activity": [{"share": 0.1, "std": 0.1}]},
+                {"share": 0.1, "std": 0.1, "by_activity": [{}] * 9},
+            )
+        ),
+        *(
             ("details.source_weights", value)
             for value in (1, [1], {"0": GOOD}, {"three": GOOD}, {"3": {}}, {"3": [1]})
         ),

@@ -15,11 +15,13 @@ from bayesgram.io.segments import ALL, OTHER, format_names
 from bayesgram.notebook import html
 from bayesgram.privacy.accounting import digits_up
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
+from bayesgram.privacy.constants import ACTIVITY_CLASSES
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person, promise
 from bayesgram.releases.card_sections import (
     BY_ORDER_DETAIL,
     SOURCE_WEIGHTS_DETAIL,
     TOTAL_NOISE_DETAIL,
+    WITHHELD_DETAIL,
     Grade,
     Weakness,
     clip_norms_text,
@@ -733,8 +735,25 @@ def _has_measured_orders(details: dict[str, Any]) -> bool:
         and _is_number(measured.get("clip_norm_used"), 0)
         and _is_number(measured.get("noise_multiplier"), 0)
         and _has_norms(measured)
+        and _has_withheld_share(measured)
         for measured in by_order.values()
     )
+
+
+def _has_withheld_share(details: dict[str, Any]) -> bool:
+    """Return whether the share that allowances leave out is one, where there is one."""
+    if WITHHELD_DETAIL not in details:
+        return True
+    withheld = details[WITHHELD_DETAIL]
+    classes = withheld.get("by_activity", []) if isinstance(withheld, dict) else None
+    if not isinstance(classes, list) or len(classes) > ACTIVITY_CLASSES:
+        return False
+    return all(
+        isinstance(values, dict)
+        and _is_number(values.get("share"))
+        and _is_number(values.get("std"), 0)
+        for values in [withheld, *classes]
+    ) and all(_is_number(values.get("text"), 0) for values in classes)
 
 
 def _has_norms(details: dict[str, Any]) -> bool:
