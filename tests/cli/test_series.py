@@ -230,7 +230,7 @@ def test_discoveries_of_a_series_from_its_beginning_to_its_end(discovered, tmp_p
             (f"{IN_SERIES} -o x {option}", 2, f"{option.split()[0]}")
             for option in ("--epsilon 1", "--delta 1e-7", "--rounds 3", "--seed 1", "--dry-run")
         ),
-        (f"{IN_SERIES} -o x --ledger app.ledger", 2, "the series has its budget, its ledger"),
+        (f"{IN_SERIES} -o x --ledger no.ledger", 2, "can't be opened"),
         (f"{IN_SERIES} -o x --engine spark", 2, "leave spark out"),
         (f"{IN_SERIES} -o x --unit week", 2, "the unit of the series is"),
         (f"{IN_SERIES} -o found-1", 2, "--force"),
