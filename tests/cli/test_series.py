@@ -105,10 +105,12 @@ def test_the_state_of_another_series_is_refused_and_nothing_is_spent(made, tmp_p
     create = "series create other.series --ledger app.ledger --epsilon 0.5 --delta 1e-7"
     run_in_process(*create.split(), cwd=work)
     ledger = (work / "app.ledger").read_bytes()
-    for names in (("state.json",), ("state.json", "key"), ("series.json",)):
+    for number, names in enumerate((("state.json",), ("state.json", "key"), ("series.json",))):
+        mixed = f"mixed-{number}.series"
+        shutil.copytree(work / "other.series", work / mixed)
         for name in names:
-            shutil.copy(work / "weekly.series" / name, work / "other.series" / name)
-        command = "release counts --vocab vocab.parquet --series other.series -o x"
+            shutil.copy(work / "weekly.series" / name, work / mixed / name)
+        command = f"release counts --vocab vocab.parquet --series {mixed} -o x"
         message = expect_refusal(*command.split(), cwd=work, code=1)
         assert "can't go on" in message
         assert not (work / "x").exists()
