@@ -42,6 +42,7 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.publish import release
 from bayesgram.mechanisms.series import Series
 from bayesgram.planning.series_plan import plan_series
+from bayesgram.privacy import pacing
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.constants import FULL_RELEASE
 from bayesgram.privacy.ledger import Ledger
@@ -271,29 +272,55 @@ def compare_commits(messages: Path, vocab: Path, weeks: int, full: int, seed: in
 
 
 def compare_pacing(users: int = 20_000) -> None:
-    """Print the noise over the share of text that is kept: geometric mean, and worst week."""
+    """Print the noise over the share of text that is kept, and how unevenly it is kept.
+
+    Beside separate releases, and other priors of how often people write, there is one who knows in
+    which releases everybody will write.
+    """
     for habit in HABITS:
         crowd = Crowd(habit, users, 1, amount=20)
         amounts = np.array([crowd.amounts(week) for week in range(1, WEEKS + 1)])
-        norms = np.sqrt(amounts)
-        for full in (1, 2, 4, 8, 16):
-            cells = []
-            for clip_norm in (2, 3, 4, 6, 8):
-                used = np.zeros(users, np.int64)
-                active = np.zeros(users, np.int32)
-                costs = []
-                for week in range(WEEKS):
-                    allowed = pace(
-                        used, active, number=week + 1, releases=WEEKS, full_releases=full
-                    )
-                    limit = clip_norm * np.sqrt(allowed / FULL_RELEASE)
-                    part = np.minimum(1.0, limit / np.maximum(norms[week], 1e-9))
-                    kept = (amounts[week] * part).sum() / amounts[week].sum()
-                    costs.append(clip_norm * math.sqrt(full / WEEKS) / max(kept, 1e-3))
-                    used += ((norms[week] * part / clip_norm) ** 2 * FULL_RELEASE).astype(np.int64)
-                    active += norms[week] > 0
-                cells.append(f"{np.exp(np.log(costs).mean()):.2f} / {max(costs):.2f}")
-            print(f"{habit:10} k = {full:2}  " + "  ".join(f"{cell:13}" for cell in cells))
+        for clip_norm in (4, 6, 8, 12):
+            print(f"{habit}, clip norm {clip_norm}: noise / kept in weeks {SHOWN}, unevenness")
+            _print_pacing("separate", crowd, amounts, clip_norm, WEEKS)
+            for full in (1, 2, 4, 8, 16):
+                for prior in (0.1, 0.2, 0.3) if full == 4 else (0.1,):
+                    pacing.PRIOR_ACTIVITY = prior
+                    _print_pacing(f"k = {full}, {prior}", crowd, amounts, clip_norm, full)
+                pacing.PRIOR_ACTIVITY = 0.1
+                _print_pacing(f"k = {full}, known", crowd, amounts, clip_norm, full, known=True)
+
+
+def _print_pacing(
+    name: str,
+    crowd: Crowd,
+    amounts: np.ndarray,
+    clip_norm: float,
+    full: int,
+    *,
+    known: bool = False,
+) -> None:
+    norms = np.sqrt(amounts)
+    used = np.zeros(crowd.users, np.int64)
+    active = np.zeros(crowd.users, np.int32)
+    expected_activity = pacing.expected_activity
+    costs, uneven = [], []
+    for week in range(WEEKS):
+        if known:
+            to_come = crowd.writes[:, week + 1 :].sum(axis=1) / max(WEEKS - week - 1, 1)
+            pacing.expected_activity = lambda *_, to_come=to_come: to_come
+        allowed = pace(used, active, number=week + 1, releases=WEEKS, full_releases=full)
+        limit = clip_norm * np.sqrt(allowed / FULL_RELEASE)
+        part = np.minimum(1.0, limit / np.maximum(norms[week], 1e-9))
+        text = amounts[week] / amounts[week].sum()
+        kept = float(text @ part)
+        costs.append(clip_norm * math.sqrt(full / WEEKS) / max(kept, 1e-3))
+        uneven.append(float(text @ part**2) / kept**2 - 1)
+        used += ((norms[week] * part / clip_norm) ** 2 * FULL_RELEASE).astype(np.int64)
+        active += norms[week] > 0
+    pacing.expected_activity = expected_activity
+    cells = "  ".join(f"{costs[week - 1]:.2f}" for week in SHOWN)
+    print(f"  {name:14} {cells}   mean {np.mean(costs):.2f}  unevenness {np.mean(uneven):.2f}")
 
 
 def main() -> None:

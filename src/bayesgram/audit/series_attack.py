@@ -170,12 +170,14 @@ class SeriesInMemory(Series):
         state: SeriesState,
         contents: Mapping[str, Allowances | RunningCandidates],
         *,
-        on_charged: Callable[[int], None] | None = None,  # noqa: ARG002
+        on_charged: Callable[[int], None] | None = None,
     ) -> SeriesState:
         """Keep a state, and what users have used."""
         if set(contents) - {RELEASES}:
             raise AssertionError(f"only releases are played, not {', '.join(FILES)}")
         self.memory.state = state
+        if on_charged is not None:
+            on_charged(state.runs[-1].number)
         for allowances in contents.values():
             if isinstance(allowances, Allowances):
                 self.memory.allowances = allowances

@@ -234,7 +234,7 @@ def export(  # noqa: PLR0915 - one step after another
     casing = read_casing(loaded.card.vocabulary["tokenizer"])
     label = "Building the model" if max_bytes is None else "Building models until one fits"
     with console.progress(label) as show_progress:
-        parts = ReleaseModel.from_folder(release, **public_arguments)
+        parts = ReleaseModel.from_folder(release, **public_arguments, release=loaded)
         build = parts.builder
         model = _build_to_fit(
             lambda most: _with_casing(

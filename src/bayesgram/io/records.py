@@ -616,11 +616,24 @@ def _not_utf8(array: pa.LargeBinaryArray, first: int = 0) -> list[int]:
 
 
 def _is_utf8(array: pa.LargeBinaryArray) -> bool:
+    """Return whether all entries, none of which is null, are valid UTF-8.
+
+    They are checked as one long text, which is several times as fast as one by one. It is valid if
+    they are; and if it is, so are they, unless one begins in the middle of a character.
+    """
+    _, offset_buffer, data = array.buffers()
+    if not len(array) or data is None:
+        return True
+    offsets = np.frombuffer(offset_buffer, np.int64)[array.offset :][: len(array) + 1]
+    ends = pa.py_buffer(offsets[[0, -1]])
+    text = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, data])
     try:
-        array.view(pa.large_string()).validate(full=True)
+        text.validate(full=True)
     except pa.ArrowInvalid:
         return False
-    return True
+    starts = offsets[: np.searchsorted(offsets, offsets[-1])]
+    first_bytes = np.frombuffer(data, np.uint8)[starts]
+    return not (first_bytes & 0xC0 == 0x80).any()  # later bytes of a character
 
 
 def _batches(text: pa.LargeBinaryArray) -> Iterator[tuple[int, int]]:

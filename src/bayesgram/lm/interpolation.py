@@ -453,17 +453,18 @@ def _find_suffixes(
 def _search_in_contexts(
     keys: Integers, starts: Integers, contexts: Integers, targets: Integers
 ) -> Integers:
-    """Return where keys stand that are all there, each searched among those of its context only."""
+    """Return where keys stand that are all there, each searched among those of its context only.
+
+    Nothing branches on what a search sees, so that the processor guesses nothing.
+    """
     places = np.empty(targets.size, np.int64)
     for at in range(targets.size):
         low = starts[contexts[at]]
-        high = starts[contexts[at] + 1]
-        while low < high:
-            middle = (low + high) // 2
-            if keys[middle] < targets[at]:
-                low = middle + 1
-            else:
-                high = middle
+        size = starts[contexts[at] + 1] - low
+        while size > 1:
+            half = size >> 1
+            low += half * int(keys[low + half - 1] < targets[at])
+            size -= half
         places[at] = low
     return places
 
@@ -681,13 +682,25 @@ def _compute_exponents(trie: Trie, lifts: Floats, strength: float) -> list[Float
     moves = np.zeros(lifts.size)
     for order in range(1, trie.order + 1):
         nodes = trie.nodes(order)
-        parents = trie.parents[nodes]
-        inherited = moves[trie.suffix[nodes]] if order > 1 else np.zeros(nodes.stop - nodes.start)
-        measured = lifts[nodes] - lifts[parents]
-        moves[nodes] = np.where(np.isnan(measured), inherited, measured)
-        lifts[nodes] = np.where(np.isnan(lifts[nodes]), lifts[parents] + inherited, lifts[nodes])
+        _fill_lifts(nodes.start, nodes.stop, trie.parents, trie.suffix, lifts, moves)
     bounded = np.clip(strength * moves, -MAX_EXPONENT, MAX_EXPONENT)
     return [bounded[trie.nodes(order)] for order in range(1, trie.order + 1)]
+
+
+@kernel
+def _fill_lifts(
+    first: int, last: int, parents: Ids, suffixes: Ids, lifts: Floats, moves: Floats
+) -> None:
+    """Fill in R, and the lifts that are nan, of the nodes of one order.
+
+    Single words have the empty n-gram as their suffix, and its R is 0.
+    """
+    for node in range(first, last):
+        inherited = moves[suffixes[node]]
+        measured = lifts[node] - lifts[parents[node]]
+        moves[node] = inherited if np.isnan(measured) else measured
+        if np.isnan(lifts[node]):
+            lifts[node] = lifts[parents[node]] + inherited
 
 
 def _lifted_probabilities(trie: Trie, exponents: list[Floats]) -> list[Floats]:

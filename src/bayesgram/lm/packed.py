@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Ids, Integers, Singles
 from bayesgram.errors import BayesgramError
-from bayesgram.kernels import kernel, read_uint64, signed
-from bayesgram.text.strings import LONG, key_hash, string_key
+from bayesgram.kernels import kernel, mix, read_uint64, signed
+from bayesgram.text.strings import LONG, string_key
 from bayesgram.text.tokenizer import buffers
 
 Ends: TypeAlias = NDArray[np.uint32]
@@ -168,11 +168,17 @@ def _fill_slots(words: Bytes, word_ends: Integers | Ends) -> Ids:
         first, second = string_key(
             words, signed(word_ends[word_id]), signed(word_ends[word_id + 1])
         )
-        slot = _first_slot(key_hash(first, second), slots.size)
+        slot = _first_slot(_key_hash(first, second), slots.size)
         while slots[slot] >= 0:
             slot = slot + 1 if slot + 1 < slots.size else 0
         slots[slot] = word_id
     return slots
+
+
+@kernel
+def _key_hash(first: np.uint64, second: np.uint64) -> np.uint64:
+    """Hash the key of a string."""
+    return mix(mix(first) ^ second)
 
 
 @kernel
@@ -198,7 +204,7 @@ def _find_words(
             first, second = string_key(data, signed(ends[begin + at]), signed(ends[begin + at + 1]))
             keys[at, 0] = first
             keys[at, 1] = second
-            first_slots[at] = _first_slot(key_hash(first, second), slots.size)
+            first_slots[at] = _first_slot(_key_hash(first, second), slots.size)
         for at in range(count):
             start = signed(ends[begin + at])
             end = signed(ends[begin + at + 1])

@@ -173,21 +173,29 @@ def find_suffixes(trie: PackedTrie) -> Ids:
     Where a forged model lacks that n-gram, it is the node of the last word.
     """
     suffixes = np.zeros(trie.level_starts[-1], np.int32)
+    records = trie.records
+    bases = trie.bases
     for order in range(2, trie.layout.shape[0]):
+        shorter_row = trie.layout[order - 2]
         context_row = trie.layout[order - 1]
         row = trie.layout[order]
+        shorter_start = trie.level_starts[order - 2]
         context_start = trie.level_starts[order - 1]
-        for parent in range(trie.level_starts[order] - context_start):
-            shorter = suffixes[context_start + parent] - trie.level_starts[order - 2]
+        start = trie.level_starts[order]
+        for parent in range(start - context_start):
+            # The children of the shorter context, which all children of this one are searched in.
+            first = size = 0
+            shorter = suffixes[context_start + parent] - shorter_start
+            if order > 2 and shorter >= 0:
+                first = first_child_at(shorter, shorter_row, records, bases)
+                size = first_child_at(shorter + 1, shorter_row, records, bases) - first
             for child in range(
-                first_child_at(parent, context_row, trie.records, trie.bases),
-                first_child_at(parent + 1, context_row, trie.records, trie.bases),
+                first_child_at(parent, context_row, records, bases),
+                first_child_at(parent + 1, context_row, records, bases),
             ):
-                word = word_at(child, row, trie.records)
-                place = find_child(order - 2, shorter, word, trie) if shorter >= 0 else MISSING
-                suffixes[trie.level_starts[order] + child] = (
-                    context_start + place if place >= 0 else 1 + word
-                )
+                word = word_at(child, row, records)
+                place = word if order == 2 else find(context_row, records, first, size, word)
+                suffixes[start + child] = context_start + place if place >= 0 else 1 + word
     return suffixes
 
 

@@ -352,8 +352,8 @@ class Series:
             raise UsageError.for_argument(
                 "delta", "0", "a series has Gaussian noise, so it needs a delta above 0."
             )
-        most = MAX_SERIES_RELEASES
-        check_int("releases", releases, 2, most, "the number of releases of a series")
+        what = "the number of releases of a series"
+        check_int("releases", releases, 2, MAX_SERIES_RELEASES, what)
         what = "the number of full releases of a series"
         check_int("full_releases", full_releases, 1, releases, what)
         unit = check_lasting_unit(unit)

@@ -204,7 +204,7 @@ def plan_series(
         >>> planned.rows[0].full_releases, planned.rows[-1].full_releases
         (1, 20)
     """
-    check_int("releases", releases, 2, MAX_SERIES_RELEASES, "releases of a series")
+    check_int("releases", releases, 2, MAX_SERIES_RELEASES, "the number of releases of a series")
     if not delta:
         raise UsageError.for_argument(
             "delta", "0", "a series has Gaussian noise, so it needs a delta above 0."

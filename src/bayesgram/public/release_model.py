@@ -33,7 +33,12 @@ class ReleaseModel:
 
     @classmethod
     def from_folder(
-        cls, path: str | Path, public: str | Path | None = None, *, use_public: bool = True
+        cls,
+        path: str | Path,
+        public: str | Path | None = None,
+        *,
+        use_public: bool = True,
+        release: Release | None = None,
     ) -> "ReleaseModel":
         """Load a release, and the public model of its vocabulary.
 
@@ -42,12 +47,13 @@ class ReleaseModel:
             public: The folder of the public model. Without it the model is looked for near the
                 release (`find_public_model`).
             use_public: Whether a public model is used at all.
+            release: The release, if it is loaded already.
 
         Raises:
             UsageError: If a public model is named and not to be used, or if several are found.
         """
         _check_public(public, use_public=use_public)
-        release = Release.load(path)
+        release = release or Release.load(path)
         if not use_public:
             return cls(release, None)
         folder = find_public_model(release, Path(path)) if public is None else Path(public)

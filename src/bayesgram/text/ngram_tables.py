@@ -17,14 +17,15 @@ window crosses it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Bools, Bytes, Hashes, Ids, Integers
 from bayesgram.cores import CORES, parallel_map
-from bayesgram.kernels import inlined, kernel
-from bayesgram.text.strings import BATCH_SIZE, LOOKUP_BATCH, Slots, grow_slots, hash_key
+from bayesgram.kernels import inlined, kernel, signed
+from bayesgram.text.strings import BATCH_SIZE, Slots, grow_slots, hash_key, spread
 
 Cells = Bytes | NDArray[np.uint16]
 
@@ -35,6 +36,9 @@ PER_WORD = 64 // NARROW
 PER_WORD_WIDE = 64 // WIDE
 
 MOST_TOKENS = 1 << 21  # of text whose windows are sorted; see the module's docstring
+# Windows that a core counts beside the table, in its cache; chosen from 2^12 to 2^17.
+RECENT_BITS = 15
+RECENT_WINDOWS = 1 << RECENT_BITS
 SLOTS_AT_ONCE = 1 << 20  # slots that are looked through for entries at once; not measured
 CELLS_PER_ROW = 8  # cells of the sketch of a `WindowIndex`, for each window; not measured
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2⁶⁴ over the golden ratio
@@ -191,10 +195,10 @@ class CountMinSketch:
 
 
 @inlined
-def _cell_of(keys: Hashes, row: int, shift: int) -> np.uint64:
+def _cell_of(keys: Hashes, row: int, words: int, shift: int) -> np.uint64:
     """Return the cell of a key: the upper bits of a product, which is all the hash it needs."""
     hashed = keys[np.uint64(row), 0] * GOLDEN
-    for word in range(1, keys.shape[1]):
+    for word in range(1, words):
         hashed = (hashed ^ keys[row, word]) * GOLDEN
     return np.uint64(hashed >> np.uint64(shift))
 
@@ -213,7 +217,7 @@ def _count_cells(
     for end in range(ids.size):
         window, run = _shift_window(window, run, ids[end], bits, order)
         _write_key(window, run, ids, end, order, bits, key, 0)
-        cell = _cell_of(key, 0, shift)
+        cell = _cell_of(key, 0, words, shift)
         cells[cell] += (run >= order) & (cells[cell] < most)
 
 
@@ -247,7 +251,7 @@ def keys_reaching(
         window, run = _shift_window(window, run, ids[end], bits, order)
         _write_key(window, run, ids, end, order, bits, keys, size)
         ends[np.uint64(size)] = end
-        size += (run >= order) & (cells[_cell_of(keys, size, shift)] >= at_least)
+        size += (run >= order) & (cells[_cell_of(keys, size, words, shift)] >= at_least)
     return keys[:size], ends[:size]
 
 
@@ -283,18 +287,26 @@ class WindowTable:
         words = key_words(self.order, self._bits)
         cells = bounds.cells
         threshold = min(at_least, bounds.most)
-        keys_of_streams = parallel_map(
-            lambda ids: keys_reaching(
-                ids, self.order, self._bits, words, cells, bounds.shift, threshold
-            ),
-            streams,
-            cores=self._cores,
-        )
+
+        def collect(core: int) -> list[tuple[Slots, Integers]]:
+            recent = np.zeros((RECENT_WINDOWS, words + 1), np.uint64)
+            entries_by_part = []
+            for ids in streams[core :: self._cores]:
+                keys, _ = keys_reaching(
+                    ids, self.order, self._bits, words, cells, bounds.shift, threshold
+                )
+                entries = _combine_keys(keys, recent)
+                entries_by_part.append(_sort_by_part(entries, self._cores))
+            entries = recent[recent[:, words] > 0]
+            return [*entries_by_part, _sort_by_part(entries, self._cores)]
+
+        collected = parallel_map(collect, range(self._cores), cores=self._cores)
 
         def count(part: int) -> None:
-            for keys, _ in keys_of_streams:
-                self._reserve(part, len(keys))
-                self._sizes[part] += _count_keys(keys, self._parts[part], part, self._cores)
+            for entries, edges in chain.from_iterable(collected):
+                part_entries = entries[edges[part] : edges[part + 1]]
+                self._reserve(part, len(part_entries))
+                self._sizes[part] += _add_entries(part_entries, self._parts[part])
 
         parallel_map(count, range(self._cores), cores=self._cores)
 
@@ -389,36 +401,77 @@ def _count_histogram(slots: Slots, most: int) -> Integers:
     return histogram
 
 
-@kernel
-def _is_in_part(hashed: np.uint64, part: int, parts: int) -> bool:
-    """Return whether a window belongs to a part of a table: by the upper half of its hash.
-
-    Buckets and slots go by lower bits.
-    """
-    return bool((hashed >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32) == np.uint64(part))
+@inlined
+def _part_of(keys: Hashes, row: int, words: int, parts: int) -> int:
+    """Return the part of a table that a window belongs to, by the hash of its cell."""
+    return signed(_cell_of(keys, row, words, 32) * np.uint64(parts) >> np.uint64(32))
 
 
 @kernel
-def _count_keys(keys: Hashes, slots: Slots, part: int, parts: int) -> int:
-    """Count the keys of one part, and return how many were new.
+def _combine_keys(keys: Hashes, recent: Slots) -> Slots:
+    """Return keys with how often they come: those that come again soon, only once.
 
-    The keys of the part are collected first, without a branch that the processor could guess
-    wrongly, and counted in batches.
+    They are counted in `recent`, which stays in the processor's cache: a slot there holds the last
+    key of its hash, and what it held before is returned. What is in `recent` at the end is not.
     """
-    rows = np.empty(LOOKUP_BATCH, np.int64)
-    first_slots = np.empty(LOOKUP_BATCH, np.uint64)
+    words = keys.shape[1]
+    entries = np.empty((keys.shape[0] + 1, words + 1), np.uint64)
+    size = 0
+    for row in range(keys.shape[0]):
+        slot = _cell_of(keys, row, words, 64 - RECENT_BITS)
+        at = np.uint64(size)
+        difference = np.uint64(0)
+        for word in range(words):
+            difference |= recent[slot, word] ^ keys[row, word]
+            entries[at, word] = recent[slot, word]
+            recent[slot, word] = keys[row, word]
+        count = recent[slot, words]
+        entries[at, words] = count
+        size += int(difference != 0) & int(count > 0)
+        recent[slot, words] = np.uint64(1) + (count if difference == 0 else np.uint64(0))
+    return entries[:size]
+
+
+@kernel
+def _sort_by_part(entries: Slots, parts: int) -> tuple[Slots, Integers]:
+    """Return windows and their counts in order of the parts, and the edges of these."""
+    words = entries.shape[1] - 1
+    edges = np.zeros(parts + 1, np.int64)
+    for row in range(entries.shape[0]):
+        edges[_part_of(entries, row, words, parts) + 1] += 1
+    for part in range(parts):
+        edges[part + 1] += edges[part]
+    next_rows = edges.copy()
+    ordered = np.empty(entries.shape, np.uint64)
+    for row in range(entries.shape[0]):
+        part = _part_of(entries, row, words, parts)
+        for column in range(words + 1):
+            ordered[next_rows[part], column] = entries[row, column]
+        next_rows[part] += 1
+    return ordered, edges
+
+
+@kernel
+def _add_entries(entries: Slots, slots: Slots) -> int:
+    """Add windows with their counts, and return how many were new."""
+    words = slots.shape[1] - 1
     mask = np.uint64(slots.shape[0] - 1)
     new = 0
-    waiting = 0
-    for row in range(keys.shape[0]):
-        hashed = hash_key(keys, row, keys.shape[1])
-        rows[waiting] = row
-        first_slots[waiting] = hashed & mask
-        waiting += _is_in_part(hashed, part, parts)
-        if waiting == LOOKUP_BATCH or row == keys.shape[0] - 1:
-            for at in range(waiting):
-                new += add_to_slot(keys, rows[at], first_slots[at], 1, slots)
-            waiting = 0
+    if words > 1:
+        for row in range(entries.shape[0]):
+            slot = hash_key(entries, row, words) & mask
+            new += add_to_slot(entries, row, slot, entries[row, words], slots)
+        return new
+    # Most keys are one word. Without loops over words this takes half the time.
+    for row in range(entries.shape[0]):
+        key = entries[row, 0]
+        slot = spread(key) & mask
+        while slots[slot, 1] and slots[slot, 0] != key:
+            slot = (slot + np.uint64(1)) & mask
+        count = slots[slot, 1]
+        slots[slot, 0] = key
+        slots[slot, 1] = count + entries[row, 1]
+        new += count == 0
     return new
 
 
@@ -432,9 +485,9 @@ def _add_windows(
     new = 0
     for row in range(counts.size):
         pack(rows[row], 0, rows.shape[1], bits, key, 0)
-        hashed = hash_key(key, 0, key.size)
-        if _is_in_part(hashed, part, parts):
-            new += add_to_slot(key, 0, hashed & mask, counts[row], slots)
+        if _part_of(key, 0, key.size, parts) == part:
+            slot = hash_key(key, 0, key.size) & mask
+            new += add_to_slot(key, 0, slot, counts[row], slots)
     return new
 
 

@@ -25,7 +25,7 @@ from importlib import resources
 import numpy as np
 
 from bayesgram.arrays import Bools, Bytes, Ids, Integers
-from bayesgram.kernels import inlined, kernel
+from bayesgram.kernels import inlined, kernel, read_uint64
 
 # --- Characters ---
 
@@ -156,6 +156,7 @@ def row_classes() -> Bytes:
 TokenArrays = tuple[Bytes, Ids, Integers]  # bytes, offsets, row_ends: see above
 
 SPECIAL = np.uint8(0xFF)  # a byte that `plain_bytes` does not settle
+NOT_ASCII = np.uint64(0x8080808080808080)  # the bits of eight bytes that ASCII lacks
 FIRST_TO_NORMALISE = 0xCC  # the first byte of U+0300: below, NFC changes nothing
 
 
@@ -263,18 +264,19 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
         while at < stop:
             # Most of most text. There is no branch but the end of this loop, so that the processor
             # guesses none wrongly; indices are unsigned, so that none is counted from the end.
+            is_inside = int(size > start)
             while at < stop and not joiner:
                 letter = plain[data[np.uint64(at)]]
                 if letter == SPECIAL:
                     break
                 is_letter = int(letter != 0)
-                ended = int(size > start) & (1 - is_letter)
                 out[np.uint64(size)] = letter
                 size += is_letter
                 ends[np.uint64(tokens)] = size
-                tokens += ended
-                start = size if ended else start
+                tokens += is_inside & (1 - is_letter)
+                is_inside = is_letter
                 at += 1
+            start = bounds[np.uint64(tokens)]  # a word begins where the last token ended
             if at == stop:
                 break
             code, at = decode(data, at)
@@ -420,29 +422,22 @@ def scan_rows(
 @kernel
 def rows_to_normalise(data: Bytes, offsets: Integers, classes: Bytes) -> Bools:
     """Return which rows have a code point that NFC may change; almost always none has."""
-    may_change = np.empty(offsets.size - 1, np.bool_)
-    for row in range(offsets.size - 1):
-        start = np.uint64(offsets[row])
-        stop = np.uint64(offsets[row + 1])
-        largest = np.uint8(0)
-        for at in range(start, stop):  # so simple that it runs many bytes at a time
-            largest = max(largest, data[at])
-        may_change[row] = largest >= FIRST_TO_NORMALISE and _may_change(
-            data, offsets[row], offsets[row + 1], classes
-        )
-    return may_change
-
-
-@inlined
-def _may_change(data: Bytes, at: int, stop: int, classes: Bytes) -> bool:
+    may_change = np.zeros(offsets.size - 1, np.bool_)
+    row = 0
+    at = offsets[0]
+    stop = offsets[-1]
     while at < stop:
-        if data[at] < FIRST_TO_NORMALISE:
+        if at + 8 <= stop and not read_uint64(data, at) & NOT_ASCII:
+            at += 8
+        elif data[at] < FIRST_TO_NORMALISE:
             at += 1
-            continue
-        code, at = decode(data, at)
-        if classes[code] & NORMALISE:
-            return True
-    return False
+        else:
+            code, at = decode(data, at)
+            if classes[code] & NORMALISE:
+                while offsets[row + 1] < at:
+                    row += 1
+                may_change[row] = True
+    return may_change
 
 
 # --- Messages ---
@@ -727,18 +722,19 @@ def scan_messages(  # noqa: C901, PLR0912, PLR0915 - one state machine
         first = tokens
         used = at  # up to here the row is part of emoji and emoticons
         while at < stop:
+            is_inside = int(size > start)
             while at < stop and not joiner:  # as in scan_words
                 letter = plain[data[np.uint64(at)]]
                 if letter == SPECIAL:
                     break
                 is_letter = int(letter != 0)
-                ended = int(size > start) & (1 - is_letter)
                 out[np.uint64(size)] = letter
                 size += is_letter
                 ends[np.uint64(tokens)] = size
-                tokens += ended
-                start = size if ended else start
+                tokens += is_inside & (1 - is_letter)
+                is_inside = is_letter
                 at += 1
+            start = bounds[np.uint64(tokens)]
             if at == stop:
                 break
             here = at
