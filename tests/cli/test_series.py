@@ -309,8 +309,7 @@ def test_the_state_of_another_series_is_refused(discovered, tmp_path, parts):
     assert not (work / "found-2").exists()
 
 
-def test_numbers_and_their_digits_are_the_same_users_from_week_to_week(discovered, tmp_path):
-    """No type of ids is another user: nobody gets a second allowance."""
+def test_ids_of_another_type_than_last_week_are_refused_and_nothing_is_spent(discovered, tmp_path):
     work = tmp_path / "work"
     shutil.copytree(discovered, work)
     rows = range(5)  # too few to be found: what was found costs nobody anything
@@ -318,14 +317,26 @@ def test_numbers_and_their_digits_are_the_same_users_from_week_to_week(discovere
     pq.write_table(pa.table({"user": pa.array(rows), "text": texts}), work / "numbers.parquet")
     names = pa.array(map(str, rows))
     pq.write_table(pa.table({"user": names, "text": texts}), work / "names.parquet")
+    lines = ["user,text", *(f"{row},red zog" for row in rows)]
+    (work / "numbers.csv").write_text("\n".join(lines) + "\n")
     discover = "--vocab vocab.parquet --open --series ids.series"
     for command in (
         "ledger create --population x --epsilon 6 --delta 1e-6 ids.ledger",
         "series create ids.series --ledger ids.ledger --epsilon 5 --delta 1e-6 --discovery-share 0.5",
         f"discover numbers.parquet {discover} -o digits-1",
-        f"discover names.parquet {discover} -o digits-2",
+        f"discover numbers.csv {discover} -o digits-2",  # a CSV file states no type
     ):
         run_in_process(*command.split(), cwd=work)
+    state = (work / "ids.series" / "state.json").read_bytes()
+    message = expect_refusal(*f"discover names.parquet {discover} -o x".split(), cwd=work)
+    assert "whole numbers in earlier runs of this series, and are text now" in message
+    assert "Nothing was spent." in message
+    command = "count names.parquet --vocab vocab.parquet -o counts-names"
+    run_in_process(*command.split(), cwd=work)
+    command = "release counts-names --vocab vocab.parquet --series ids.series -o x"
+    assert "cast the column to whole numbers" in expect_refusal(*command.split(), cwd=work)
+    assert (work / "ids.series" / "state.json").read_bytes() == state
+    assert not (work / "x").exists()
     series = bg.Series.open(work / "ids.series")
     users = series.read_allowances(series.read_state(), "discovery")
     assert users.active.tolist() == [2] * len(rows)

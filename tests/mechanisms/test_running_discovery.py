@@ -452,13 +452,17 @@ def test_force_gives_no_allowance_back(series, tmp_path):
     assert 1.9 * FULL_RELEASE < used_by(series, "user 0")[0] <= 2 * FULL_RELEASE
 
 
-def test_users_are_known_by_their_text_whatever_the_type_of_their_id(series, tmp_path):
-    """Whole numbers in one week, and their digits in the next, are the same users."""
-    for run, user_type in enumerate((pa.int64(), pa.string(), pa.large_binary()), 1):
-        users = pa.array([17, 18]).cast(pa.string()).cast(user_type)
+def test_users_with_ids_of_another_type_than_before_are_refused(series, tmp_path):
+    """Whole numbers of any width are one type; text is another, and charges nobody."""
+    numbers = pa.array([17, 18])
+    for run, users in enumerate((numbers, numbers.cast(pa.uint8()), numbers.dictionary_encode())):
         table = pa.table({"user": users, "text": pa.array(["zog", "blip"])})
         bg.discover(table, make_vocabulary(), orders=[1], series=series, output=tmp_path / f"{run}")
     state = series.read_state()
+    table = pa.table({"user": ["17", "18"], "text": ["zog", "blip"]})
+    with pytest.raises(UsageError, match=r"whole numbers in earlier runs .* and are text now"):
+        bg.discover(table, make_vocabulary(), orders=[1], series=series, output=tmp_path / "text")
+    assert series.read_state() == state
     assert len(series.read_allowances(state, DISCOVERY).used) == 2
     assert (series.read_allowances(state, DISCOVERY).active == 3).all()
 

@@ -28,6 +28,8 @@ from bayesgram.privacy.pacing import pace
 from bayesgram.private import counts as private_counts
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import SegmentedCounts
+from bayesgram.private.counts_io import load_counts, save_counts
+from bayesgram.private.counts_on_disk import open_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
@@ -578,16 +580,47 @@ def test_a_release_that_follows_a_seeded_one_is_refused(series, tmp_path):
     assert not series.read_state().runs
 
 
-def test_whole_numbers_are_the_same_users_as_their_digits(series, tmp_path):
-    """An export whose ids change from numbers to text gives nobody a new allowance."""
+def test_counts_with_ids_of_another_type_than_before_are_refused(series, tmp_path):
+    """An export whose ids change from numbers to text could give everybody a new allowance."""
     texts = ["w0 w1 w2 w3"] * 3
-    for number, users in enumerate(([1, 22, 333], ["1", "22", "333"])):
-        counted = private_counts.count(pa.table({"user": users, "text": texts}), vocabulary())
-        publish.release(counted, vocabulary(), series=series, output=tmp_path / str(number))
+    numbers = private_counts.count(pa.table({"user": [1, 22, 333], "text": texts}), vocabulary())
+    names = private_counts.count(pa.table({"user": ["1", "b", "c"], "text": texts}), vocabulary())
+    publish.release(numbers, vocabulary(), series=series, output=tmp_path / "1")
+    state = series.read_state()
+    message = "ids of users were whole numbers in earlier runs of this series, and are text now"
+    for folder in (False, True):
+        if folder:
+            save_counts(names, vocabulary(), tmp_path / "names")
+            names = open_counts(tmp_path / "names")
+        with pytest.raises(UsageError, match=message):
+            publish.release(names, vocabulary(), series=series, output=tmp_path / "2")
+    assert series.read_state() == state
+    assert not (tmp_path / "2").exists()
+    # Where nobody knows what they were, digits are the same user as their number.
+    unknown = replace(numbers, user_type=None)
+    publish.release(unknown, vocabulary(), series=series, output=tmp_path / "3")
     assert allowances_of(series).active.tolist() == [2, 2, 2]
-    other = private_counts.count(pa.table({"user": ["01"], "text": texts[:1]}), vocabulary())
-    publish.release(other, vocabulary(), series=series, output=tmp_path / "other")
-    assert sorted(allowances_of(series).active.tolist()) == [1, 2, 2, 2]
+
+
+def test_counts_know_the_type_of_user_ids_where_files_state_it(tmp_path):
+    tables = {
+        "text": pa.table({"user": ["a"], "text": ["w0"]}),
+        "whole numbers": pa.table({"user": pa.array([7], pa.uint16()), "text": ["w0"]}),
+    }
+    for user_type, table in tables.items():
+        counted = private_counts.count(table, vocabulary())
+        assert counted.user_type == user_type
+        folder = tmp_path / user_type
+        save_counts(counted, vocabulary(), folder)
+        assert open_counts(folder).user_type == user_type
+        assert load_counts(folder).user_type == user_type
+    (tmp_path / "rows.csv").write_text("user,text\n7,w0\n")
+    assert private_counts.count(tmp_path / "rows.csv", vocabulary()).user_type is None
+    meta = json.loads((tmp_path / "text" / "meta.json").read_text())
+    for damaged in (7, "", ["text"], "names"):
+        (tmp_path / "text" / "meta.json").write_text(json.dumps({**meta, "user_type": damaged}))
+        with pytest.raises(BayesgramError, match=r"meta.json is damaged"):
+            open_counts(tmp_path / "text")
 
 
 def test_segments_share_the_allowance_of_their_users(series, tmp_path):

@@ -44,6 +44,7 @@ from bayesgram.io.records import (
     Records,
     as_bytes,
     clean,
+    describe_user_type,
 )
 from bayesgram.io.segments import Segments
 from bayesgram.io.streams import read_text
@@ -418,14 +419,16 @@ def _table_chunks(
     for batch in batches:
         for start in range(0, len(batch), BATCH_ROWS):
             part = batch.slice(start, BATCH_ROWS)
+            users = None if columns.user is None else part.column(columns.user)
             rows = range(row, row + len(part))
             row += len(part)
             yield Chunk(
                 as_bytes(part.column(columns.text)),
-                None if columns.user is None else as_bytes(part.column(columns.user)),
+                None if users is None else as_bytes(users),
                 rows,
                 int(bytes_per_row * (row - 1)),
                 by=None if columns.by is None else as_bytes(part.column(columns.by)),
+                user_type=None if users is None else describe_user_type(users.type),
             )
 
 

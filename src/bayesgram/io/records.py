@@ -11,7 +11,7 @@ import codecs
 import json
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
@@ -449,9 +449,41 @@ class Records:
     source: str
     first_row: int  # the row number, from 1, of the first record in its source
     segment: Ids | None = None  # the number of each row's segment, where there are any
+    user_type: str | None = None  # what the column of users holds, where a column states its type
 
     def __len__(self) -> int:
         return len(self.text)
+
+
+class UserIdTypes:
+    """Which types the ids of users have had in the records that were read.
+
+    Ids of another type than last week's are most likely other ids, and a series would take the same
+    people for new ones.
+    """
+
+    def __init__(self) -> None:
+        self._types: set[str | None] = set()
+
+    def watch(self, records: Iterable[Records]) -> Iterator[Records]:
+        """Yield the records, and note the type of the ids of each."""
+        for batch in records:
+            self._types.add(batch.user_type)
+            yield batch
+
+    @property
+    def common(self) -> str | None:
+        """The type of all ids; None if there were several, or files do not state it."""
+        return next(iter(self._types)) if len(self._types) == 1 else None
+
+
+def describe_user_type(type_: pa.DataType) -> str:
+    """Return what a column of user ids holds.
+
+    >>> describe_user_type(pa.int32()), describe_user_type(pa.string())
+    ('whole numbers', 'text')
+    """
+    return "whole numbers" if pt.is_integer(_value_type(type_)) else "text"
 
 
 @dataclass
@@ -484,6 +516,7 @@ class Chunk:
     position: int = 0  # bytes of the source read so far
     bad: Sequence[BadRow] = ()  # rows that did not parse, and so are not in the arrays
     by: pa.LargeBinaryArray | None = None  # the column with the segment of each row
+    user_type: str | None = None  # what the column of users holds, where a column states its type
 
 
 def clean(
@@ -544,6 +577,7 @@ def clean(
             source,
             rows[start],
             None if segment is None else segment[start:stop],
+            chunk.user_type,
         )
 
 

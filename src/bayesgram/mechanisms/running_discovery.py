@@ -21,6 +21,7 @@ from bayesgram.arrays import Integers
 from bayesgram.errors import Argument, UsageError
 from bayesgram.inference.discovery_weights import RunningSchedule
 from bayesgram.io.atomic import PROBE_BYTES, check_writable, written_paths
+from bayesgram.io.records import UserIdTypes
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import (
     STATEMENT,
@@ -192,8 +193,9 @@ def discover_in_series(
     with series.locked():
         series.check_discovery(settings.orders, vocabulary.tokenizer.name)
         check_writable(path, force=force, contents=CONTENTS, required_bytes=PROBE_BYTES)
+        types = UserIdTypes()
         with list_candidates_with_users(
-            text.checked_records(public),
+            types.watch(text.checked_records(public)),
             public,
             settings.orders,
             MAX_CANDIDATES,
@@ -201,7 +203,12 @@ def discover_in_series(
         ) as (lists, users):
             noise = Randomness.from_seed(None).noise
             begun = series.begin_discovery(
-                users, path, settings.orders, vocabulary.tokenizer.name, on_reserved
+                users,
+                path,
+                settings.orders,
+                vocabulary.tokenizer.name,
+                user_type=types.common,
+                on_charged=on_reserved,
             )
             saved_before = len(written_paths)
             try:

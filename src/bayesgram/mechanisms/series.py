@@ -228,6 +228,7 @@ class SeriesState:
         files: The token of the newest file of each of FILES; "" where there is none yet.
         tokenizer: The tokenizer of the discoveries; "" before the first.
         orders: The orders of n-grams of the discoveries; () before the first.
+        user_type: What the column of users held, "text" or "whole numbers"; "" where no run knew.
     """
 
     token: str
@@ -236,6 +237,7 @@ class SeriesState:
     files: tuple[str, ...] = ("",) * len(FILES)
     tokenizer: str = ""
     orders: tuple[int, ...] = ()
+    user_type: str = ""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "SeriesState":
@@ -248,6 +250,7 @@ class SeriesState:
             files=(str(release_file), str(discovery_file), str(candidate_file)),
             tokenizer=str(values["tokenizer"]),
             orders=tuple(map(int, values["orders"])),
+            user_type=str(values["user_type"]),
         )
 
     def check_files(self) -> None:
@@ -590,7 +593,7 @@ class Series:
             The release that has begun, with counts whose sums keep to the allowances.
         """
         noise = self.check_release(vocabulary, segments)
-        state = self.read_state()
+        state = self._with_user_type(self.read_state(), counts.user_type)
         self._catch_up(state)
         allowances, places, allowed = self._pace_users(state, RELEASE, read_user_ids(counts))
         coordinates = release_coordinates(vocabulary, segments)
@@ -612,6 +615,8 @@ class Series:
         output: str | Path,
         orders: Sequence[int],
         tokenizer: str,
+        *,
+        user_type: str | None = None,
         on_charged: Callable[[int], None] | None = None,
     ) -> "SeriesDiscovery":
         """Charge every user the most that the discovery may take, durably, before any noise.
@@ -623,13 +628,14 @@ class Series:
             output: Where the discovery will be saved.
             orders: The orders of n-grams to search.
             tokenizer: The name of the tokenizer.
+            user_type: What the column of users held, if that is known.
             on_charged: Called with the number of the discovery once users are charged on disk.
 
         Returns:
             The discovery that has begun, with the most that each user may contribute.
         """
         self.check_discovery(orders, tokenizer)
-        state = self.read_state()
+        state = self._with_user_type(self.read_state(), user_type)
         self._catch_up(state)
         candidates = self._read_candidates(state)  # before anybody is charged, as it may be damaged
         allowances, places, allowed = self._pace_users(state, DISCOVERY, [users])
@@ -643,6 +649,21 @@ class Series:
             following, {DISCOVERIES: allowances.charge(places, allowed)}, on_charged=on_charged
         )
         return SeriesDiscovery(self, started, allowances, places, allowed, candidates)
+
+    def _with_user_type(self, state: SeriesState, user_type: str | None) -> SeriesState:
+        """Return a state that knows what user ids are.
+
+        Raises:
+            UsageError: If they were something else in an earlier run. Nothing was charged.
+        """
+        if user_type is None or state.user_type in {"", user_type}:
+            return replace(state, user_type=state.user_type or user_type or "")
+        raise UsageError(
+            f"{self.path}: the ids of users were {state.user_type} in earlier runs of this series,"
+            f" and are {user_type} now. If they are other ids of the same people, everybody would"
+            " get a second allowance. Use the ids of the earlier runs; if they are the same ids,"
+            f" cast the column to {state.user_type}, and count again. Nothing was spent."
+        )
 
     def _pace_users(
         self, state: SeriesState, kind: str, ids: Iterable[pa.LargeBinaryArray]

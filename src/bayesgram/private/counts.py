@@ -34,6 +34,7 @@ from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, parallel_map
 from bayesgram.errors import Argument, UsageError
 from bayesgram.io import Records, read_records
+from bayesgram.io.records import UserIdTypes
 from bayesgram.io.segments import Segments
 from bayesgram.kernels import copy_part, inlined, kernel
 from bayesgram.notebook import html
@@ -154,6 +155,7 @@ class PrivateCounts(AggregateCounts):
     # Columns from `vocabulary_size` on: n-grams that the vocabulary does not list, of the k-th of
     # its K orders in column V + k (by segment, S·V + s·K + k). 0 where nobody counted them.
     unlisted_size: int = 0
+    user_type: str | None = None  # what the column of users held, where that is known
 
     def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
         """Measure all users who have an n-gram of the vocabulary, and merge the results.
@@ -354,6 +356,7 @@ class UserCounts(PrivateCounts):
         vocabulary_size: The number of n-grams of the vocabulary.
         vocabulary_fingerprint: Which vocabulary it is; None for counts made elsewhere.
         unlisted_size: The number of columns for n-grams that are not listed.
+        user_type: What the column of users held, "text" or "whole numbers", where that is known.
 
     Example:
         >>> import bayesgram as bg
@@ -369,6 +372,7 @@ class UserCounts(PrivateCounts):
     vocabulary_size: int
     vocabulary_fingerprint: str | None
     unlisted_size: int = 0
+    user_type: str | None = None
 
     def __post_init__(self) -> None:
         """Check that a user has one row, and each n-gram once in it.
@@ -635,8 +639,10 @@ def count_records(
     merged: list[CountRows] = []
     owners = UserSegmentIds(vocabulary, segments)
     unlisted = owners.new_unlisted_totals()
+    types = UserIdTypes()
     texts = (
-        (batch.text, owners.encode(names.add(*buffers(batch.user)), batch)) for batch in records
+        (batch.text, owners.encode(names.add(*buffers(batch.user)), batch))
+        for batch in types.watch(records)
     )
     sample = None if check is None else check.private
     for matches in vocabulary.matcher.match(
@@ -653,6 +659,7 @@ def count_records(
         *columns,
         vocabulary_size=owners.column_count,
         unlisted_size=owners.unlisted_size,
+        user_type=types.common,
     )
     return _sort_by_hash(counts, vocabulary.fingerprint)
 
@@ -764,6 +771,7 @@ def build_user_counts(
     vocabulary_size: int,
     vocabulary_fingerprint: str | None = None,
     unlisted_size: int = 0,
+    user_type: str | None = None,
 ) -> UserCounts:
     """Merge rows of (user, n-gram, count) in any order; users without a row are left out.
 
@@ -776,6 +784,7 @@ def build_user_counts(
         vocabulary_size: How many n-grams there are.
         vocabulary_fingerprint: Which vocabulary it is, if that is known.
         unlisted_size: How many columns follow, for n-grams that the vocabulary does not list.
+        user_type: What the column of users held, if that is known.
     """
     if is_sorted(users, ngrams):
         # As in a counts folder: no need to sort, nor for the memory to do it.
@@ -790,7 +799,14 @@ def build_user_counts(
         names = names.take(pa.array(present))
         starts = starts[np.append(present, -1)]
     return UserCounts(
-        names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint, unlisted_size
+        names,
+        starts,
+        ngrams,
+        counts,
+        vocabulary_size,
+        vocabulary_fingerprint,
+        unlisted_size,
+        user_type,
     )
 
 
@@ -827,6 +843,7 @@ def _sort_by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
         counts.vocabulary_size,
         fingerprint,
         counts.unlisted_size,
+        counts.user_type,
     )
 
 

@@ -46,6 +46,7 @@ from bayesgram.version import VERSION
 
 FORMAT = 3
 META_FILE = "meta.json"
+USER_TYPES = ("text", "whole numbers")  # of user ids, where files state them
 COUNTS_FILE = "counts.parquet"
 FOLDER_FILES = (META_FILE, COUNTS_FILE)
 PARQUET_MAGIC = b"PAR1"  # the first bytes of a Parquet file
@@ -110,7 +111,12 @@ def save_counts(
         flat = counts
     unlisted = flat.unlisted_size // segment_count
     with open_counts_writer(
-        vocabulary, path, force=force, segments=segments, unlisted=unlisted
+        vocabulary,
+        path,
+        force=force,
+        segments=segments,
+        unlisted=unlisted,
+        user_type=lambda: flat.user_type,
     ) as write:
         write(require_in_memory(flat, "save_counts"))
 
@@ -123,6 +129,7 @@ def open_counts_writer(
     force: bool = False,
     segments: Segments | None = None,
     unlisted: int = 0,
+    user_type: Callable[[], str | None] = lambda: None,
 ) -> Iterator[Callable[[UserCounts], None]]:
     """Yield a function that writes some users; the counts folder appears when the block ends well.
 
@@ -132,10 +139,16 @@ def open_counts_writer(
         force: Whether a counts folder that exists there is replaced.
         segments: The segments that are counted by, if any.
         unlisted: How many columns a segment has for n-grams that are not listed.
+        user_type: Returns the type of all user ids, if it is known, once all users are written.
     """
     with (
         stage_counts_folder(
-            vocabulary, path, force=force, segments=segments, unlisted=unlisted
+            vocabulary,
+            path,
+            force=force,
+            segments=segments,
+            unlisted=unlisted,
+            user_type=user_type,
         ) as file,
         pq.ParquetWriter(file, SCHEMA, **PARQUET_OPTIONS) as writer,
     ):
@@ -156,12 +169,13 @@ def stage_counts_folder(
     force: bool = False,
     segments: Segments | None = None,
     unlisted: int = 0,
+    user_type: Callable[[], str | None] = lambda: None,
 ) -> Iterator[Path]:
     """Yield where to write counts.parquet; the counts folder appears when the block ends well.
 
     It may become a file, or a folder of several. The arguments are those of `open_counts_writer`.
     """
-    meta = {
+    meta: dict[str, Any] = {
         "format": FORMAT,
         "software": f"bayesgram {VERSION}",
         "vocabulary": {
@@ -175,6 +189,7 @@ def stage_counts_folder(
     }
     with write_folder_atomically(path, contents=FOLDER_FILES, force=force, private=True) as folder:
         yield folder / COUNTS_FILE
+        meta["user_type"] = user_type()
         (folder / META_FILE).write_text(
             json.dumps(meta, indent=2) + "\n", encoding="utf-8", newline="\n"
         )
@@ -246,6 +261,7 @@ def load_location(location: "CountsLocation") -> UserCounts:
         vocabulary_size=location.vocabulary_size,
         vocabulary_fingerprint=location.fingerprint,
         unlisted_size=location.unlisted_size,
+        user_type=location.user_type,
     )
 
 
@@ -282,6 +298,7 @@ class CountsLocation:
     vocabulary_size: int
     fingerprint: str | None  # None for a file, which names no vocabulary
     unlisted_size: int = 0  # columns after the n-grams; none for a file, which does not say
+    user_type: str | None = None  # what the column of users held, where that is known
 
     @property
     def column_count(self) -> int:
@@ -402,11 +419,12 @@ def _locate(path: str | Path, vocabulary_size: int | None) -> CountsLocation:
     return CountsLocation(path, folder, vocabulary_size, None)
 
 
-def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str, int]:
-    """Return what a counts folder says of its vocabulary.
+def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str, int, str | None]:
+    """Return what a counts folder says of its vocabulary, and of its users.
 
     Returns:
-        Its size and fingerprint, and of how many orders unlisted n-grams were counted.
+        The size and fingerprint of the vocabulary; of how many orders unlisted n-grams were
+        counted; and the type of the user ids, if it is known.
     """
     try:
         meta = read_json(folder / META_FILE)
@@ -420,6 +438,7 @@ def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str, int
         size, fingerprint = _parse_vocabulary(meta["vocabulary"])
         unlisted = _parse_unlisted(meta["unlisted"])
         _check_segments(folder, meta["segments"])
+        user_type = _parse_user_type(meta["user_type"])
     except FileNotFoundError:
         raise UsageError(
             f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`."
@@ -437,7 +456,7 @@ def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str, int
             f"{folder}: counts over {size:,} n-grams, but the vocabulary has {vocabulary_size:,};"
             " give the vocabulary the counts were made with."
         )
-    return size, fingerprint, unlisted
+    return size, fingerprint, unlisted, user_type
 
 
 def _check_segments(folder: Path, segments: object) -> None:
@@ -451,6 +470,12 @@ def _parse_vocabulary(vocabulary: dict[str, Any]) -> tuple[int, str]:
     if type(size) is not int or not isinstance(fingerprint, str):
         raise TypeError("a size is a whole number, a fingerprint is a text")
     return size, fingerprint
+
+
+def _parse_user_type(user_type: object) -> str | None:
+    if user_type is None or user_type in USER_TYPES:
+        return user_type
+    raise ValueError("user ids are text or whole numbers")
 
 
 def _parse_unlisted(unlisted: object) -> int:

@@ -67,6 +67,7 @@ class CountsOnDisk(PrivateCounts):
     vocabulary_fingerprint: str | None  # None for a file, which names no vocabulary
     is_sorted_by_hash: bool  # users are in order of the hashes of their ids
     unlisted_size: int = 0
+    user_type: str | None = None
 
     def __repr__(self) -> str:
         return f"CountsOnDisk(private, over {self.vocabulary_size:,} n-grams)"
@@ -174,6 +175,7 @@ def _open_location(location: CountsLocation) -> PrivateCounts:
         location.fingerprint,
         is_sorted_by_hash=True,
         unlisted_size=location.unlisted_size,
+        user_type=location.user_type,
     )
     try:
         counts.totals.setflags(write=False)

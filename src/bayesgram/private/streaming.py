@@ -23,6 +23,7 @@ from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, parallel_map, read_ahead
 from bayesgram.io import Records
 from bayesgram.io.atomic import spill_folder
+from bayesgram.io.records import UserIdTypes
 from bayesgram.io.segments import Segments
 from bayesgram.io.spill import SpillBuckets
 from bayesgram.kernels import inlined, kernel
@@ -93,13 +94,20 @@ def count_to_folder(
         vocabulary, owners.unlisted_size, 1 if segments is None else len(segments)
     )
     measured = summary.measure(NO_USERS)
+    types = UserIdTypes()
     with (
         open_counts_writer(
-            vocabulary, path, force=force, segments=segments, unlisted=order_count
+            vocabulary,
+            path,
+            force=force,
+            segments=segments,
+            unlisted=order_count,
+            user_type=lambda: types.common,
         ) as write,
         spill_folder(Path(path).absolute().parent) as scratch,
     ):
-        for part in _count_parts(records, vocabulary, scratch, limit, owners, check):
+        watched = types.watch(records)
+        for part in _count_parts(watched, vocabulary, scratch, limit, owners, check):
             write(part)
             measured += summary.measure(UserRows(part.starts, part.ngrams, part.counts))
     return summary.summary(measured)
