@@ -250,7 +250,7 @@ class SeriesState:
             files=(str(release_file), str(discovery_file), str(candidate_file)),
             tokenizer=str(values["tokenizer"]),
             orders=tuple(map(int, values["orders"])),
-            user_type=str(values["user_type"]),
+            user_type=str(values.get("user_type", "")),
         )
 
     def check_files(self) -> None:

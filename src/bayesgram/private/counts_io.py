@@ -438,7 +438,7 @@ def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str, int
         size, fingerprint = _parse_vocabulary(meta["vocabulary"])
         unlisted = _parse_unlisted(meta["unlisted"])
         _check_segments(folder, meta["segments"])
-        user_type = _parse_user_type(meta["user_type"])
+        user_type = _parse_user_type(meta.get("user_type"))
     except FileNotFoundError:
         raise UsageError(
             f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`."
