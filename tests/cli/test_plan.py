@@ -103,12 +103,12 @@ def test_a_series_is_planned_with_one_line_for_each_number_of_full_releases(work
     assert max(map(len, done.stdout.splitlines())) <= 80
     said = " ".join(done.stdout.split())
     assert "What to expect of a series of 12 releases (simulated)" in said
-    assert "Use --full-releases" in said
+    assert "Give every user" in said
     assert "a user writes in" in said
     done = bayesgram(*SERIES, "--activity", "0.1", "--releases", 12, "--json", cwd=work)
     report = json.loads(done.stdout)
     assert [row["full_releases"] for row in report["rows"]] == [1, 2, 3, 4, 6, 8, 12]
-    assert f"--full-releases {report['full_releases']}:" in said
+    assert f"Give every user {report['full_releases']} full releases:" in said
 
 
 @pytest.mark.parametrize(

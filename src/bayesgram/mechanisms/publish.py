@@ -624,15 +624,16 @@ def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
         else:
             is_published = entry is not None and entry.published
         if not is_published:
-            command = f"ledger publish {ledger.path} {ingredient.entry}"
+            command = f"`bayesgram ledger publish {ledger.path} {ingredient.entry}`"
             if ingredient.series_release is not None:
-                command = f"series publish SERIES {ingredient.series_release}"
+                command = f"`bayesgram series publish SERIES {ingredient.series_release}`"
             if ingredient.series_discovery is not None:
-                command = f"series publish SERIES {ingredient.series_discovery} --discovery"
+                number = ingredient.series_discovery
+                command = f"`bayesgram series publish SERIES {number} --discovery`"
             raise UsageError(
                 f"{ingredient.name}: its entry {ingredient.entry} of {ledger.path} is not marked as"
                 " published, and only what was published can be followed. If it was, say so with"
-                f" `bayesgram {command}`; else leave it out. Nothing was reserved."
+                f" {command}; else leave it out. Nothing was reserved."
             )
 
 

@@ -127,7 +127,7 @@ class SeriesPlan:
                 " everybody writes as much as counts, every time."
             )
         return (
-            f"Use --full-releases {self.full_releases}: the error of a release is about"
+            f"Give every user {self.full_releases} full releases: the error of a release is about"
             f" {row.kl_ratio:.0%} of that of {self.releases} separate releases in the same budget"
             f" ({row.last_kl_ratio:.0%} in the last)."
         )
@@ -268,8 +268,10 @@ class Crowd:
     ) -> "Crowd":
         """Draw who writes in which release, and how much."""
         spread = assumptions.unevenness
-        people = rng.normal(0, spread * math.sqrt(PERSON_SHARE), activities.size)
-        weeks = rng.normal(0, spread * math.sqrt(1 - PERSON_SHARE), (releases, activities.size))
+        people = spread * math.sqrt(PERSON_SHARE) * rng.standard_normal(activities.size)
+        weeks = (
+            spread * math.sqrt(1 - PERSON_SHARE) * rng.standard_normal((releases, activities.size))
+        )
         amounts = np.exp(people + weeks)
         writes = rng.random(amounts.shape) < activities
         amounts *= assumptions.ngrams_a_user / math.exp(spread**2 / 2)

@@ -235,7 +235,7 @@ def calibrate_running_sums(
     >>> threshold = calibrate_running_sums(
     ...     30.0, runs=52, full_runs=8, max_candidates=100, units=1 << 30, failure=2.5e-8)
     >>> [round(threshold.levels[run - 1]) for run in (1, 4, 12, 52)]
-    [206, 426, 753, 1610]
+    [205, 425, 754, 1613]
     """
     noise_std, scale = _round_scale(multiplier, 1, units)
     # A sum that is not found yet is below a level. Nothing else bounds it, so a sum that wraps
@@ -264,7 +264,7 @@ def largest_running_sum(run: int, full_runs: int) -> float:
     """Return the most that one user can add to one candidate by a run, in units of B.
 
     >>> largest_running_sum(4, full_runs=8), largest_running_sum(32, full_runs=8)
-    (4.000000000000004, 16.000000000000014)
+    (4.0000000000000036, 16.000000000000014)
     """
     return math.sqrt(run * min(run, full_runs)) * ROUNDED_UP
 
