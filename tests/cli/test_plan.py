@@ -114,8 +114,8 @@ def test_a_series_is_planned_with_one_line_for_each_number_of_full_releases(work
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--kl", 0.1), "--kl: a series is planned without it"),
-        (("--segments", 3), "--segments: a series is planned without it"),
+        (("--kl", 0.1), "--kl can't be used with --series"),
+        (("--segments", 3), "--segments can't be used with --series"),
         (("--epsilon", "1,2"), "planned for one ε"),
         (("--activity", "0"), "--activity 0: give a share above 0% and up to 100%"),
         (("--activity", "120%"), "--activity 120%"),

@@ -57,10 +57,10 @@ def test_a_series_from_its_beginning_to_its_end(made):
 @pytest.mark.parametrize(
     ("command", "code", "message"),
     [
-        (f"{RELEASE} -o x --epsilon 1", 2, "--epsilon 1.0: the series has its budget"),
+        (f"{RELEASE} -o x --epsilon 1", 2, "--epsilon 1.0: can't be used with a series"),
         (f"{RELEASE} -o x --ledger other.ledger", 2, "nothing was reserved here for this series"),
         ("series show weekly.series --ledger other.ledger", 2, "nothing was reserved here"),
-        (f"{RELEASE} -o x --seed 1", 2, "--seed 1: the series has its budget"),
+        (f"{RELEASE} -o x --seed 1", 2, "--seed 1: can't be used with a series"),
         (f"{RELEASE} -o x --dry-run", 2, "--dry-run"),
         (f"{RELEASE} -o x --mechanism gaussian", 2, "a series is released by posterior"),
         (f"{RELEASE} -o x --engine spark", 2, "leave spark out"),

@@ -71,7 +71,7 @@ def test_a_plan_is_the_same_every_time_and_counts_the_users_of_one_release():
 
 def release_of_a_series(texts, stds=0.01):
     public = vocabulary()
-    classes = [{"text": text, "share": 0.1, "std": stds} for text in texts]
+    classes = [{"text": text, "text_std": stds, "share": 0.1, "std": 0.01} for text in texts]
     withheld = {"share": 0.1, "std": 0.01, "by_activity": classes}
     details = {"by_order": {"2": {"clip_norm_used": 4.0, "withheld": withheld}}}
     card = Card(

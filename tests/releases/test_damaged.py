@@ -16,6 +16,7 @@ from bayesgram.releases.release import Release
 from helpers import reference_paper, web_catalogue
 
 EMPTY = {"a": None}
+SHARE = {"text": 0.5, "text_std": 0.1, "share": 0.1, "std": 0.1}
 GOOD = {"wiki": {"weight": 0.5, "deviation": 0.1}, "talk": {"weight": 0.5, "deviation": 0.1}}
 QUALITY = {
     "coverage": {"2": {"share": 0.2, "std": 0.01}},
@@ -152,6 +153,9 @@ def test_the_file_that_was_cut_off_is_named(two, name):
                 {"share": 0.1, "std": -1},
                 {"share": 0.1, "std": 0.1, "by_activity": 3},
                 {"share": 0.1, "std": 0.1, "by_activity": [{"share": 0.1, "std": 0.1}]},
+                {"share": 0.1, "std": 0.1, "by_activity": [{**SHARE, "text_std": -1}]},
+                {"share": 0.1, "std": 0.1, "by_activity": [{**SHARE, "text_std": None}]},
+                {"share": None, "std": None},
                 {"share": 0.1, "std": 0.1, "by_activity": [{}] * 9},
             )
         ),

@@ -27,17 +27,18 @@ KL_DEFINITION = (
 PEOPLE_PANEL = "Assumed of the people"  # a heading in --help
 SERIES_PANEL = "A series of releases"
 SERIES_DEFINITIONS = (
-    "k: how many of the releases a user can contribute to in full. noise: over that of separate"
-    " releases, at the same clip norm. left out: the share of the text that allowances leave out."
-    " error: the KL divergence to expect of a release, over that of separate releases in the same"
-    " budget; in the mean, and in the last release."
+    "k: how many of the releases a user can contribute to in full. noise: in % of that of separate"
+    " releases in the same budget, at the same clip norm. left out: the share of the text that"
+    " allowances leave out. error: the KL divergence to expect of a release, in % of that of"
+    " separate releases; in the mean, and in the last release. The arrow: the smallest k whose"
+    " error is within 2% of the least; a smaller k helps the first releases."
 )
 Users = Annotated[
     int | None,
     typer.Option(
         parser=parse_int,
-        help="How many people write. Give a public round figure, such as 100k. Needed without"
-        " --pilot.",
+        help="How many people write, with --series in one release. Give a public round figure, such"
+        " as 100k. Needed without --pilot, and with --series.",
         rich_help_panel=PEOPLE_PANEL,
         show_default=False,
     ),
@@ -120,12 +121,13 @@ def plan(
         ),
     ] = None,
     releases: Annotated[
-        int,
+        int | None,
         typer.Option(
             parser=parse_int,
             help="How many releases share ε: 52 for one each week of a year.",
+            show_default="1; 52 with --series",
         ),
-    ] = 1,
+    ] = None,
     segments: Annotated[
         int,
         typer.Option(
@@ -248,7 +250,7 @@ def plan(
             delta=delta,
             kl=kl,
             known=known_share,
-            releases=releases,
+            releases=1 if releases is None else releases,
             segments=segments,
             ledger=open_ledger,
             size=size,
@@ -323,7 +325,7 @@ def _plan_series(
     users: int | None,
     pilot: Path | None,
     delta: float | None,
-    releases: int,
+    releases: int | None,
     json: bool,
     **assumptions: Any,  # noqa: ANN401 - numbers that plan_series checks
 ) -> None:
@@ -335,7 +337,7 @@ def _plan_series(
 
     for option, value in refused.items():
         if value is not None:
-            raise UsageError(f"{option}: a series is planned without it; leave it out.")
+            raise UsageError(f"{option} can't be used with --series; leave it out.")
     if users is None:
         raise UsageError("--users: say how many people write in one release, such as 100k.")
     if epsilons is not None and len(epsilons) != 1:
@@ -349,7 +351,7 @@ def _plan_series(
             earlier=earlier,
             epsilon=epsilons[0] if epsilons else DEFAULT_EPSILON,
             delta=DEFAULT_DELTA if delta is None else delta,
-            releases=DEFAULT_RELEASES if releases == 1 else releases,
+            releases=DEFAULT_RELEASES if releases is None else releases,
             on_progress=show_progress,
             **assumptions,
         )

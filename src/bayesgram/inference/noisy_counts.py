@@ -94,8 +94,15 @@ class NoisyCounts:
 # for text that clipping removes from users whom noise hides (`design.HIDDEN_BIAS`).
 WITHHELD_BIAS = 0.7
 
-# The largest share that is believed to be left out, where noise is as large as the counts.
-MAX_WITHHELD_SHARE = 0.9
+# A share is only stated where the text that is kept is so many deviations of its noise, and the
+# noise of what is left out at most this part of it. Both follow from public noise and from what is
+# kept: chosen by the share itself, the stated shares would be those that noise made large.
+MIN_KEPT_Z = 5.0
+MAX_WITHHELD_NOISE = 0.2
+
+# The share that is assumed to be left out where noise hides it, for deviations: in the middle of
+# what was measured of four kinds of people (docs/results.md).
+UNKNOWN_WITHHELD_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -103,12 +110,14 @@ class ActivityShare:
     """What allowances leave out of the text of users who write about equally often.
 
     Attributes:
-        text: The share of all text that these users write.
-        share: The share of it that is left out; noise may make it negative.
-        std: Its standard deviation.
+        text: The share of all text that these users write; noise may make it negative.
+        text_std: Its standard deviation.
+        share: The share of it that is left out; noise may make it negative. 0 if noise hides it.
+        std: Its standard deviation; infinite if noise hides it.
     """
 
     text: float
+    text_std: float
     share: float
     std: float
 
@@ -118,8 +127,8 @@ class WithheldShare:
     """The share of the text, counted up to the clip norm, that allowances leave out.
 
     Attributes:
-        share: As measured; noise may make it negative.
-        std: Its standard deviation.
+        share: As measured; noise may make it negative. 0 if noise hides it.
+        std: Its standard deviation; infinite if noise hides it.
         by_activity: The same by how often users write, in the order of ACTIVITY_EDGES.
     """
 
@@ -144,22 +153,27 @@ class WithheldShare:
             kept.total,
             kept.total_noise,
         )
-        written = np.maximum(withheld + not_withheld, 0.0)
+        written = withheld + not_withheld
+        written_noise = np.hypot(withheld_noise, not_withheld_noise)
+        total = max(float(written.sum()), float(np.linalg.norm(written_noise)))
         classes = []
-        for at, text in enumerate(written / max(float(written.sum()), 1e-9)):
+        for at in range(written.size):
             share, std = _divide(
                 float(withheld[at]),
                 float(withheld_noise[at]),
                 float(not_withheld[at]),
                 float(not_withheld_noise[at]),
             )
-            classes.append(ActivityShare(float(text), share, std))
+            text_std = float(written_noise[at]) / total
+            classes.append(ActivityShare(float(written[at]) / total, text_std, share, std))
         return cls(*everyone, tuple(classes))
 
     @property
     def typical_share(self) -> float:
-        """The root of the mean square of the share that is possible, between 0 and 0.9."""
-        return min(math.hypot(max(self.share, 0.0), self.std), MAX_WITHHELD_SHARE)
+        """The root of the mean square of the share that is possible, between 0 and 1."""
+        if math.isinf(self.std):
+            return UNKNOWN_WITHHELD_SHARE
+        return min(math.hypot(max(self.share, 0.0), self.std), 1.0)
 
     def annotate(self, noisy: NoisyCounts) -> NoisyCounts:
         """Return noisy counts whose clipping has all that allowances leave out.
@@ -179,22 +193,27 @@ class WithheldShare:
 
     def to_json(self) -> dict[str, Any]:
         """Return what the card says."""
-        rounded = {"share": round(self.share, 5), "std": round(self.std, 5)}
-        classes = [
-            {name: round(value, 5) for name, value in asdict(each).items()}
-            for each in self.by_activity
-        ]
-        return {**rounded, "by_activity": classes}
+        values = asdict(self)
+        classes = [_round_finite(each) for each in values.pop("by_activity")]
+        return {**_round_finite(values), "by_activity": classes}
+
+
+def _round_finite(values: dict[str, float]) -> dict[str, float | None]:
+    """Return rounded numbers, None for an infinite one."""
+    return {name: None if math.isinf(value) else round(value, 5) for name, value in values.items()}
 
 
 def _divide(
     withheld: float, withheld_noise: float, kept: float, kept_noise: float
 ) -> tuple[float, float]:
-    """Return withheld/(withheld + kept) and its standard deviation."""
-    total = max(kept, kept_noise) + max(withheld, 0.0)
-    share = min(withheld / total, MAX_WITHHELD_SHARE)
-    std = math.hypot((1 - share) * withheld_noise, share * kept_noise) / total
-    return share, min(std, MAX_WITHHELD_SHARE)
+    """Return withheld/(withheld + kept) and its standard deviation; (0, ∞) if noise hides it."""
+    if kept < MIN_KEPT_Z * kept_noise or withheld_noise > MAX_WITHHELD_NOISE * kept:
+        return 0.0, math.inf
+    total = kept + withheld
+    if total <= 0:
+        return 0.0, math.inf
+    share = withheld / total
+    return share, math.hypot((1 - share) * withheld_noise, share * kept_noise) / total
 
 
 @dataclass(frozen=True, eq=False)

@@ -296,8 +296,8 @@ def refuse_series_options(given: Mapping[str, object]) -> None:
             raise UsageError.for_argument(
                 name,
                 value,
-                "the series has its budget, its ledger and its noise already; leave this out, or"
-                " leave ",
+                "can't be used with a series, which has its budget and its noise already; leave"
+                " this out, or leave ",
                 Argument("series"),
                 " out.",
             )

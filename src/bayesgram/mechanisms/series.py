@@ -432,6 +432,13 @@ class Series:
             raise
         except (OSError, KeyError, TypeError, ValueError):
             raise _damaged_error(folder) from None
+        if ledger is None and not ledger_path.exists():
+            raise UsageError(
+                f"{path}: its ledger is not at {ledger_path}. If it has moved, say where it is"
+                " with ",
+                Argument("ledger"),
+                ". Don't make a new one: it would not know what was spent.",
+            )
         series = cls(
             folder, identity, Ledger.open(ledger_path) if ledger is None else ledger, settings
         )

@@ -46,7 +46,7 @@ from bayesgram.privacy.constants import (
 )
 from bayesgram.privacy.pacing import pace
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card_sections import WITHHELD_DETAIL, is_hidden_share, order_details
+from bayesgram.releases.card_sections import WITHHELD_DETAIL, order_details
 from bayesgram.releases.release import Release, check_vocabulary
 
 DEFAULT_EPSILON = 1.0
@@ -63,6 +63,10 @@ ACTIVITY_CONCENTRATION = 2.0
 # Share of the variance of the logarithm of amounts that is between people; the rest is between the
 # releases that one person writes in. Not measured on real people.
 PERSON_SHARE = 2 / 3
+
+# Standard deviation of the share of all text that a class of users writes, above which an earlier
+# series does not say how often people write. Chosen by hand.
+MAX_TEXT_STD = 0.05
 
 # The values of k that are tried, beside the number of releases itself.
 FULL_RELEASES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -323,8 +327,8 @@ def _activities_of(release: Release, vocabulary: Vocabulary, rng: np.random.Gene
     check_vocabulary(release, vocabulary, name="the earlier release")
     details = order_details(release.card.details).get(WITHHELD_DETAIL, {})
     classes = details.get("by_activity", [])
-    texts = np.array([0.0 if is_hidden_share(each) else each["text"] for each in classes])
-    if not texts.sum():
+    texts = np.array([max(each["text"], 0.0) for each in classes])
+    if not texts.sum() or max(each["text_std"] for each in classes) > MAX_TEXT_STD:
         raise UsageError(
             "the earlier release does not say how often people write: it is of no series, or noise"
             " hides it. Give a later release of a series, or say what you assume with ",

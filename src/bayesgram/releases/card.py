@@ -375,6 +375,12 @@ class Card:
         )
 
     @property
+    def series_identity(self) -> str | None:
+        """Which series it belongs to; None if to none."""
+        series = (self.ledger or {}).get("series")
+        return None if series is None else str(series["identity"])
+
+    @property
     def series_sentence(self) -> str | None:
         """Which release of which series it is, and what allowances left out; None if of none."""
         series = (self.ledger or {}).get("series")
@@ -751,9 +757,12 @@ def _has_withheld_share(details: dict[str, Any]) -> bool:
     return all(
         isinstance(values, dict)
         and _is_number(values.get("share"))
-        and _is_number(values.get("std"), 0)
+        and (values.get("std", 0) is None or _is_number(values.get("std"), 0))
         for values in [withheld, *classes]
-    ) and all(_is_number(values.get("text"), 0) for values in classes)
+    ) and all(
+        _is_number(values.get("text")) and _is_number(values.get("text_std"), 0)
+        for values in classes
+    )
 
 
 def _has_norms(details: dict[str, Any]) -> bool:

@@ -375,41 +375,46 @@ def clip_norms_text(details: Mapping[str, Any]) -> str:
 
 WITHHELD_DETAIL = "withheld"  # of an order in a series: the share that allowances leave out
 
-# Two standard deviations above which a share says nothing.
-MAX_WITHHELD_MARGIN = 0.5
-
 
 def withheld_text(details: Mapping[str, Any]) -> str:
     """Return how much text allowances left out of a release of a series, and whose; "" if of none.
 
-    >>> seldom, often = [{"text": 0.5, "share": share, "std": 0.01} for share in (0.02, 0.63)]
-    >>> unknown = {"text": 0.0, "share": 0.3, "std": 0.9}
+    >>> seldom, often = [
+    ...     {"text": 0.5, "text_std": 0.1, "share": share, "std": 0.01} for share in (0.02, 0.63)
+    ... ]
+    >>> unknown = {"text": 0.0, "text_std": 0.1, "share": 0.0, "std": None}
     >>> classes = [seldom, unknown, unknown, unknown, often]
     >>> withheld = {"share": 0.33, "std": 0.01, "by_activity": classes}
     >>> withheld_text({"by_order": {"2": {"withheld": withheld}}})
     'Allowances leave out 33% ± 2% of the bigrams: 2% ± 2% of the text of people who write in up to
-    10% of the releases, 63% ± 2% in more than 75%.'
+    10% of the releases so far, 63% ± 2% in more than 75%.'
     """
     parts = []
     by_activity: list[tuple[str, str]] = []
+    unknown: list[str] = []
     for order in measured_orders(details):
         withheld = order_details(details, order).get(WITHHELD_DETAIL)
         if withheld is None:
             continue
         if is_hidden_share(withheld):
-            parts.append(f"a part of the {order_name(order)} that noise hides")
+            unknown.append(order_name(order))
             continue
         parts.append(f"{_share_text(withheld)} of the {order_name(order)}")
         by_activity = describe_activity(withheld.get("by_activity", ()))
+    hidden = ""
+    if unknown:
+        hidden = (
+            f"Noise is too large to say how much of the {join_words(unknown)} allowances leave out."
+        )
     if not parts:
-        return ""
+        return hidden
     sentence = f"Allowances leave out {', '.join(parts)}"
     if not by_activity:
-        return f"{sentence}. People who write much and often count for less."
+        return " ".join(filter(None, [f"{sentence}.", hidden]))
     (share, where), *others = by_activity
     listed = [f"{share} of the text of people who write in {where}"]
     listed += [f"{share} in {where}" for share, where in others]
-    return f"{sentence}: {', '.join(listed)}."
+    return " ".join(filter(None, [f"{sentence}: {', '.join(listed)}.", hidden]))
 
 
 def describe_activity(classes: Sequence[Mapping[str, float]]) -> list[tuple[str, str]]:
@@ -422,7 +427,7 @@ def describe_activity(classes: Sequence[Mapping[str, float]]) -> list[tuple[str,
     """
     edges = [f"{edge:.0%}" for edge in ACTIVITY_EDGES]
     names = [
-        f"up to {edges[0]} of the releases",
+        f"up to {edges[0]} of the releases so far",
         *(f"{low} to {high}" for low, high in pairwise(edges)),
         f"more than {edges[-1]}",
     ]
@@ -435,7 +440,7 @@ def describe_activity(classes: Sequence[Mapping[str, float]]) -> list[tuple[str,
 
 def is_hidden_share(values: Mapping[str, float]) -> bool:
     """Return whether noise hides a share that allowances leave out."""
-    return 2 * values["std"] > MAX_WITHHELD_MARGIN
+    return values["std"] is None
 
 
 def _share_text(values: Mapping[str, float]) -> str:
@@ -471,8 +476,8 @@ class NormBin:
 
 # How to read the histogram of a release of a series, whose users have limits.
 LIMITED_NORMS_NOTE = (
-    "Users whom an allowance limits are shown where clipping keeps as much of their text: somebody"
-    " who may contribute half as much is at twice the norm, and counts as half a user."
+    "A user whose allowance permits half a contribution is drawn at twice their size, as half a"
+    " user: the clip norm keeps as much of their text as it would there."
 )
 
 

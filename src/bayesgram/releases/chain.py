@@ -266,8 +266,17 @@ def composed_spend(releases: Sequence[Commitment]) -> tuple[float, float]:
     units = [unit or DEFAULT_UNIT for unit in stated_units]
     if not all(is_same_unit(unit, units[0]) for unit in units):
         return math.inf, 0.0
-    budgets = [(release.epsilon, release.delta) for release in releases]
-    budgets += [(claim.epsilon, claim.delta) for claim in discoveries]
+    # Releases and discoveries of a series are paid for together: their entry counts once.
+    charges: dict[object, tuple[float, float]] = {}
+    for number, release in enumerate(releases):
+        is_in_series = release.series_release is not None
+        key = release.ledger_entry if is_in_series else ("release", number)
+        charges[key] = (release.epsilon, release.delta)
+    for number, claim in enumerate(discoveries):
+        is_in_series = claim.series_discovery is not None
+        key = (claim.ledger, claim.entry) if is_in_series else ("discovery", number)
+        charges[key] = (claim.epsilon, claim.delta)
+    budgets = list(charges.values())
     if any(delta <= 0 for _, delta in budgets):
         return math.inf, 0.0
     largest_delta = max(delta for _, delta in budgets)

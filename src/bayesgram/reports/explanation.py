@@ -195,6 +195,7 @@ ONE_BUDGET = (
     " same measurements."
 )
 ADD_UP = "ε and δ of releases about the same people add up."
+ONE_SERIES = "Everything in one series shares one ε and δ, which do not add up."
 
 
 @dataclass(frozen=True)
@@ -279,9 +280,13 @@ def explain_grade(card: Card) -> str:
 
 def _explain_budgets(cards: Sequence[Card]) -> list[str]:
     """How budgets of several releases add up: those from the same noisy answers have one."""
-    keys = [card.budget_key for card in cards if card.budget_key is not None]
+    series = [card.series_identity for card in cards if card.series_identity is not None]
+    others = [card for card in cards if card.series_identity is None]
+    keys = [card.budget_key for card in others if card.budget_key is not None]
     sentences = [ONE_BUDGET] if len(keys) > len(set(keys)) else []
-    budgets = len(set(keys)) + len(cards) - len(keys)
+    if len(series) > len(set(series)):
+        sentences.append(ONE_SERIES)
+    budgets = len(set(keys)) + len(others) - len(keys) + len(set(series))
     return [*sentences, ADD_UP] if budgets > 1 else sentences
 
 
@@ -406,6 +411,8 @@ def describe_cost(card: Card) -> str:
     if card.guarantee is not Guarantee.PROVED:
         return f"{cost} is claimed, but not proved ({card.guarantee.name})."
     whom = "each user" if card.is_person else f"each unit ({card.unit_text})"
+    if card.series_identity is not None:
+        whom += ", for everything in its series together"
     paid = "No ledger was charged."
     if card.ledger:
         paid = (
@@ -422,6 +429,8 @@ def publication_checks(cards: Sequence[Card]) -> list[str]:
     if fit:
         checks.append("The public text is public: it holds no private text of these people.")
         checks.append(_choice_check(fit))
+    if any(card.series_identity is not None for card in fit):
+        checks.append("User ids stayed the same in all releases of the series.")
     if any(card.chain is not None for card in fit):
         checks.append("The earlier releases that it follows are published, or may be published.")
     if any(card.is_unreviewed for card in fit):
