@@ -138,6 +138,25 @@ def week(**values):
     )
 
 
+def in_series(entry, number, name="s"):
+    ledger = {"ledger": "l", "entry": entry, "series": {"identity": name, "release": number}}
+    return replace(week(), ledger=ledger)
+
+
+def test_a_series_is_in_the_sum_once_however_many_releases_it_has():
+    """A chain may go on from one series to the next: their budgets add up, not their releases."""
+    one = composed_spend([week()])
+    two = composed_spend([week()] * 2)
+    assert composed_spend([in_series(1, number) for number in range(1, 13)]) == one
+    crossing = [*(in_series(1, number) for number in range(1, 13)), in_series(2, 1, "t")]
+    assert composed_spend(crossing) == two
+    assert composed_spend([week(), *crossing[:12]]) == two
+    found = DiscoveryClaim(0.5, 1e-6, "PROVED", ledger="l", entry=1, series_discovery=1)
+    epsilon, delta = composed_spend([replace(in_series(1, 1), discoveries=(found,))])
+    assert epsilon == one[0]
+    assert delta >= one[1]
+
+
 def test_what_links_have_spent_is_their_composition():
     """Gaussian noise: 1/σ² adds up, so less than ε adds up."""
     epsilon, delta = composed_spend([week()] * 3)
