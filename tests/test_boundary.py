@@ -171,8 +171,38 @@ def test_the_released_side_reaches_no_private_code_even_indirectly(side):
 @pytest.mark.parametrize("name", ONLY_CONSTANTS)
 def test_public_constants_are_all_that_is_taken_from_privacy(name):
     for path in SRC.glob(f"{name}/**/*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-                "bayesgram.privacy"
-            ):
-                assert node.module == "bayesgram.privacy.constants", path
+        assert names_of_privacy(path.read_text(encoding="utf-8")) <= {
+            "bayesgram.privacy.constants"
+        }, path
+
+
+def names_of_privacy(text):
+    """The modules of `bayesgram.privacy` that a source imports, however it does."""
+    modules = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            modules.add(node.module or "")
+            if node.module in {"bayesgram", "bayesgram.privacy"}:
+                modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+                modules.discard("bayesgram.privacy")
+    return {module for module in modules if f"{module}.".startswith("bayesgram.privacy.")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import bayesgram.privacy.noise",
+        "import bayesgram.privacy.noise as constants",
+        "from bayesgram import privacy",
+        "from bayesgram.privacy import noise",
+        "from bayesgram.privacy.noise import ExactNoise",
+        "def late():\n    import bayesgram.privacy.ledger",
+    ],
+)
+def test_every_way_to_import_noise_is_noticed(text):
+    assert names_of_privacy(text) - {"bayesgram.privacy.constants"}
+    assert names_of_privacy("from bayesgram.privacy.constants import UNITS") == {
+        "bayesgram.privacy.constants"
+    }

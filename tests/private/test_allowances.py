@@ -47,6 +47,15 @@ def ids(*names):
     return [pa.array([name.encode() for name in names], pa.large_binary())]
 
 
+def test_ids_of_other_arrow_types_are_the_same_users():
+    for type_ in (pa.string(), pa.binary(), pa.large_string()):
+        names = pa.array(["ann", "bob", "bé", ""]).cast(type_)
+        known = pa.array(["ann", "bob", "bé", ""]).cast(pa.large_binary())
+        assert [half.tolist() for half in hash_ids([names], KEY)] == [
+            half.tolist() for half in hash_ids([known], KEY)
+        ]
+
+
 # --- Costs and limits ---
 
 

@@ -159,7 +159,7 @@ def hash_ids(ids: Iterable[pa.LargeBinaryArray], key: bytes) -> tuple[Hashes, Ha
     none = np.zeros(0, np.uint64)
     halves = [(none, none)]
     halves += parallel_imap(
-        lambda batch: keyed_hashes(*buffers(batch), key),
+        lambda batch: keyed_hashes(*buffers(batch.cast(pa.large_binary())), key),
         read_ahead(iter(ids)),
         size=len,
         max_pending=MAX_PENDING_IDS,
