@@ -182,11 +182,10 @@ def names_of_privacy(text):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module in {"bayesgram", "bayesgram.privacy"}:
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             modules.add(node.module or "")
-            if node.module in {"bayesgram", "bayesgram.privacy"}:
-                modules |= {f"{node.module}.{alias.name}" for alias in node.names}
-                modules.discard("bayesgram.privacy")
     return {module for module in modules if f"{module}.".startswith("bayesgram.privacy.")}
 
 

@@ -69,9 +69,10 @@ def norm_histogram_sum(
     their n-grams that count, over the bin's largest; all of TOTAL_UNITS beyond it. SOURCE_UNITS are
     shared out among the sources of these n-grams.
 
-    A user with a limit of cB, c < 1 (`Meter`), contributes at most c times each of these units. They are
-    in the bin of their norm over c: clipping at Λ keeps as much of their text as of somebody of
-    that norm without a limit. So the clip norm that is chosen by the histogram counts with limits.
+    A user with a limit of cB, c < 1 (`Meter`), contributes at most c times each of these units.
+    They are in the bin of their norm over c: clipping at Λ keeps as much of their text as of
+    somebody of that norm without a limit. So the clip norm that is chosen by the histogram counts
+    with limits.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly,
     in integers; and by no more than the limit of that user, where users have limits (`Meter`).
