@@ -92,7 +92,9 @@ def test_a_ledger_that_moved_elsewhere_is_named(made, tmp_path):
     there = "--ledger there/app.ledger"
     release = "release counts --vocab vocab.parquet --series moved.series -o moved"
     for command in (release, "series show moved.series", "series publish moved.series 1"):
-        assert "can't be opened" in expect_refusal(*command.split(), cwd=work)
+        assert "If it has moved, say where it is with --ledger" in expect_refusal(
+            *command.split(), cwd=work
+        )
     check_output(*f"{release} {there}".split(), cwd=work)
     shown = json.loads(check_output(*f"series show moved.series {there} --json".split(), cwd=work))
     assert (shown["released"], shown["runs"][0]["output"]) == (1, "moved")

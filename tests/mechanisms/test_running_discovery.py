@@ -679,9 +679,9 @@ def test_a_series_without_discoveries_has_none(ledger, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epsilon": 1.0}, "has its budget, its ledger and its noise already"),
-        ({"seed": 3}, "has its budget, its ledger and its noise already"),
-        ({"rounds": 3}, "has its budget, its ledger and its noise already"),
+        ({"epsilon": 1.0}, "has its budget and its noise already"),
+        ({"seed": 3}, "has its budget and its noise already"),
+        ({"rounds": 3}, "has its budget and its noise already"),
         ({"unit": "a post"}, "the unit of the series"),
         ({"output": None}, "saved by the same call"),
         ({"orders": [2]}, "search n-grams of order 1 "),
