@@ -70,18 +70,27 @@ def parallel_imap(
             result.cancel()
 
 
-def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Yield the same items; the next one is fetched in a thread while the caller uses this one.
+def read_ahead(items: Iterator[Item], *, depth: int = 1) -> Iterator[Item]:
+    """Yield the same items; the next ones are fetched in a thread while the caller uses this one.
 
-    >>> list(read_ahead(iter("abc")))
+    Args:
+        items: Are fetched one after the other.
+        depth: How many items are fetched ahead. More of them keep the reader at work while the
+            caller is busy for a while.
+
+    >>> list(read_ahead(iter("abc"), depth=2))
     ['a', 'b', 'c']
     """
     end = object()
     with ThreadPoolExecutor(1) as reader:
-        following = reader.submit(next, items, end)
-        while (item := following.result()) is not end:
-            following = reader.submit(next, items, end)
-            yield cast("Item", item)
+        following = deque(reader.submit(next, items, end) for _ in range(depth))
+        try:
+            while (item := following.popleft().result()) is not end:
+                following.append(reader.submit(next, items, end))
+                yield cast("Item", item)
+        finally:
+            for pending in following:
+                pending.cancel()
 
 
 @cache
