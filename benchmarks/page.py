@@ -28,7 +28,7 @@ INTRODUCTION = """# Benchmarks
 
 At the end of this page you know how fast Bayesgram is, and how much memory it takes, beside the tools
 that one would otherwise use for the same work. On two cores it is 1.3 to 1.8 times as fast as
-polars on 100 MB of text, and 2.1 to 3.1 times on 1 GB. On 16 cores it is not faster: on 1 GB of
+polars on 100 MB of text, and 2.9 to 3.4 times on 1 GB. On 16 cores it is not faster: on 1 GB of
 random words (1,007 MB, another machine, two runs each), `vocab` took 6.6 s and polars 5.7 s, with
 1.0 and 9.1 GB of memory; `count` took 6.5 s and polars 3.4 s, with 1.2 and 4.5 GB.
 
@@ -44,7 +44,7 @@ How to read the tables:
 - Start-up is most of a short run: about 0.6 s of Bayesgram's time is Python, Arrow and Numba.
 - Generated text has few different words, which suits every hash table; `--text` takes real text.
   *Real text* is 868,076 Reddit posts, Wikipedia paragraphs, commit messages, film reviews and
-  everyday sentences. The table of random words is of an earlier run.
+  everyday sentences. The table of random words is of an earlier run, and those of 1 GB of a later one.
 
 ![Megabytes of text a second, by tool](images/speed.svg)
 """
