@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
+from bayesgram.io import spill
 from bayesgram.io.atomic import spill_folder
 from bayesgram.text import ngrams, tokenizer
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramMatcher
@@ -155,17 +156,23 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
         assert sum(counted(counter, order).values()) == len(expected[order]) + starts
 
 
-@examples(40)
+@examples(120)
 @given(
     batches=st.lists(some_texts, max_size=4),
     order=st.sampled_from([1, 2, 3]),
     repeats=st.sampled_from([0, 10**9]),  # count as it comes, or keep the text on disk
+    memory=st.sampled_from([2, 40, 400]),  # of which the first text stays
+    written=st.sampled_from([2, 3, 32]),  # arrays that go to disk together
+    judged=st.sampled_from([0, 3, 1 << 21]),  # tokens after which counting may begin
 )
-def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats):
+def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats, memory, written, judged):
     whole = NgramCounter([order], Tokenizer(), cores=1)
     with spill_folder() as scratch, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ngrams, "SMALLEST", 2)
+        patch.setattr(ngrams, "SMALLEST", memory)
         patch.setattr(ngrams, "REPEATS", repeats)
+        patch.setattr(ngrams, "MOST_TOKENS", judged)
+        patch.setattr(spill, "ARRAYS_AT_ONCE", written)
+        patch.setattr(tokenizer, "CHUNK_BYTES", 20)
         spilling = NgramCounter([order], Tokenizer(), spill_dir=scratch, memory=1)
         for texts in batches:
             whole.add(to_rows(texts))

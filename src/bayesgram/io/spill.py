@@ -341,65 +341,83 @@ def partitioned_reduce(
 
 
 class SpillStreams:
-    """Arrays of numbers that are iterated several times, in memory or on disk.
+    """Arrays of numbers that are iterated several times: the first in memory, others on disk.
 
     Arrays that come from disk share a double buffer: they are valid until the next-but-one
     iteration.
 
     Args:
         folder: Where the file is; None keeps everything in memory.
+        max_bytes: How many bytes of arrays stay in memory if there is a folder, about.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, max_bytes: int) -> None:
         self._path = folder and folder / "streams"
+        self._max_bytes = max_bytes
         self._kept: list[Ids] = []
-        self.kept_bytes = 0
-        self.on_disk: list[int] = []  # the lengths of the arrays in the file
+        self._kept_bytes = 0
+        self._waiting: list[Ids] = []  # to be written to disk together
+        self._on_disk: list[int] = []  # the lengths of the arrays in the file
 
     @property
     def kept_count(self) -> int:
-        """How many arrays are in memory."""
+        """How many arrays are in memory to stay."""
         return len(self._kept)
 
     @property
     def size(self) -> int:
         """How many numbers all arrays have."""
-        return sum(self.on_disk) + self.kept_bytes // 4
+        return sum(self._on_disk) + self._kept_bytes // 4 + sum(map(len, self._waiting))
 
     def add(self, array: Ids) -> None:
         """Append an array."""
-        self._kept.append(array)
-        self.kept_bytes += array.nbytes
-
-    def clear(self) -> None:
-        """Remove the arrays that are in memory."""
-        self._kept = []
-        self.kept_bytes = 0
-
-    def to_disk(self) -> None:
-        """Move all arrays to disk, if there is a folder."""
-        if self._path:
+        if self._path is None or self._kept_bytes + array.nbytes <= self._max_bytes:
+            self._kept.append(array)
+            self._kept_bytes += array.nbytes
+            return
+        self._waiting.append(array)
+        if len(self._waiting) == ARRAYS_AT_ONCE:
             with self._path.open("ab") as file:
-                for array in self._kept:
-                    file.write(array.data)
-            self.on_disk += [array.size for array in self._kept]
-            self.clear()
+                for waiting in self._waiting:
+                    file.write(waiting.data)
+            self._on_disk += map(len, self._waiting)
+            self._waiting = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether arrays are on disk, or wait to be written there."""
+        return bool(self._waiting or self._on_disk)
+
+    def first(self, count: int) -> list[Ids]:
+        """Return the first of the arrays that are in memory."""
+        return [*self._kept, *self._waiting][:count]
+
+    def take(self) -> list[Ids]:
+        """Remove all arrays and return them; none of them may be on disk."""
+        if self._on_disk:
+            raise AssertionError("arrays are on disk")
+        taken = [*self._kept, *self._waiting]
+        self._kept = []
+        self._kept_bytes = 0
+        self._waiting = []
+        return taken
 
     def __iter__(self) -> Iterator[list[Ids]]:
         """Yield all arrays, in lists of a few."""
         yield from read_ahead(self._from_disk())
-        for first in range(0, len(self._kept), ARRAYS_AT_ONCE):
-            yield self._kept[first : first + ARRAYS_AT_ONCE]
+        in_memory = [*self._kept, *self._waiting]
+        for first in range(0, len(in_memory), ARRAYS_AT_ONCE):
+            yield in_memory[first : first + ARRAYS_AT_ONCE]
 
     def _from_disk(self) -> Iterator[list[Ids]]:
-        if not self._path or not self.on_disk:
+        if not self._path or not self._on_disk:
             return
         # The older buffer is filled next, while the caller still uses the newer one.
         older = np.empty(0, np.int32)
         newer = np.empty(0, np.int32)
         with self._path.open("rb") as file:
-            for first in range(0, len(self.on_disk), ARRAYS_AT_ONCE):
-                edges = [0, *accumulate(self.on_disk[first : first + ARRAYS_AT_ONCE])]
+            for first in range(0, len(self._on_disk), ARRAYS_AT_ONCE):
+                edges = [0, *accumulate(self._on_disk[first : first + ARRAYS_AT_ONCE])]
                 if edges[-1] > older.size:
                     older = np.empty(edges[-1], np.int32)
                 older, newer = newer, older

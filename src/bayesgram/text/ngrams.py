@@ -7,6 +7,7 @@ n-gram crosses a sentence end or a row. With boundaries, a sentence begins with 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import CORES, parallel_imap, parallel_map
 from bayesgram.errors import UsageError
-from bayesgram.io.spill import ARRAYS_AT_ONCE, SpillBuckets, SpillStreams
+from bayesgram.io.spill import SpillBuckets, SpillStreams
 from bayesgram.kernels import kernel
 from bayesgram.text.ngram_tables import (
     MOST_TOKENS,
@@ -49,11 +50,13 @@ MISSES_PER_SLOT = 0.25  # tokens not found, for each slot of the table, before t
 SMALLEST = 1 << 22  # bytes of a table that is always kept in memory
 SORTED_BYTES = 96  # of memory for each token of text where three orders are sorted
 BUCKETS = 64  # files that a table is spilled to
-CHUNKS_BEGUN = 8  # chunks of text for each core that are being matched, or wait to be used
+CHUNKS_BEGUN = 4  # chunks of text for each core that are being matched, or wait to be used
 CELLS = 1 << 22  # of a sketch; as many bytes, which stay in the processor's cache
 TOKENS_PER_CELL = 8  # of a sketch at most, where there is memory for more cells
 DEEP = 32  # tokens for each cell of a sketch from which on a cell has two bytes
 REPEATS = 3  # how often an n-gram occurs on average, at least, in text that repeats itself
+JUDGED_CHUNKS = 2  # chunks of text, 2 MB, that show whether it does
+COUNTED_CHUNKS = 16  # chunks of text for each core that are counted together as they come
 
 
 def check_order(order: int, *, name: str = "order") -> int:
@@ -148,17 +151,19 @@ class NgramCounter:
         self.tokens = StringTable() if tokens is None else tokens
         self._marks = add_marks(self.tokens) if tokenizer.boundaries else None
         self._orders = [check_order(order) for order in orders]
-        self._streams = SpillStreams(spill_dir)
         self._known = self.tokens  # where threads look tokens up: it, or a copy of it
         self._missed = 0  # tokens that were not found in it
         self._counted: dict[int, WindowTable] = {}
+        self._batch_counted: Future[None] = Future()  # of the last text that was counted as it came
+        self._batch_counted.set_result(None)
         self._sorted: dict[int, SortedWindows] = {}
         self._spilled: dict[int, SpillBuckets] = {}
         self._memory = max(memory // 2, SMALLEST)
         self._spill_dir = spill_dir
         self._cores = cores
-        self._max_stream_bytes = self._memory // 4 * 3 // texts  # of text that is in memory
-        self._is_asked_again = texts > 1
+        # The first of the text decides whether it is counted as it comes.
+        self._is_undecided = spill_dir is not None and texts == 1
+        self._streams = SpillStreams(spill_dir, max_bytes=self._memory // 4 * 3 // texts)
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
         """Add rows of text; where there are many batches, `add_all` is faster."""
@@ -172,27 +177,25 @@ class NgramCounter:
         """
         self._sorted.clear()
         text_chunks = (chunk for texts in batches for chunk in chunks(texts))
-        if len(self.tokens) < FEW_TOKENS:
-            # The first chunk has the tokens that most others are made of: it is numbered first.
-            for chunk in islice(text_chunks, 1):
-                self._add_numbered(self._look_up(chunk))
-        if self._known is self.tokens and self._cores > 1 and self._unknown is None:
-            self._known = self.tokens.frozen()
-        for result in parallel_imap(
-            self._look_up,
-            text_chunks,
-            size=lambda chunk: chunk.nbytes,
-            max_pending=CHUNKS_BEGUN * self._cores * CHUNK_BYTES,
-            cores=self._cores,
-        ):
-            self._add_numbered(result)
-            if self._known is not self.tokens:
-                self._missed += result.unknown.size
-                self._refresh_known()
-            if self._is_too_much():
-                self._free_memory()
-        if self._counted:
-            self._free_memory()
+        with ThreadPoolExecutor(1) as counting_thread:
+            if len(self.tokens) < FEW_TOKENS:
+                # The first chunk has the tokens that most others are made of: it is numbered first.
+                for chunk in islice(text_chunks, 1):
+                    self._add_numbered(self._look_up(chunk), counting_thread)
+            if self._known is self.tokens and self._cores > 1 and self._unknown is None:
+                self._known = self.tokens.frozen()
+            for result in parallel_imap(
+                self._look_up,
+                text_chunks,
+                size=lambda chunk: chunk.nbytes,
+                max_pending=CHUNKS_BEGUN * self._cores * CHUNK_BYTES,
+                cores=self._cores,
+            ):
+                self._add_numbered(result, counting_thread)
+                self._refresh_known(result.unknown.size)
+            if self._counted:
+                self._count_batch(counting_thread)
+                self._batch_counted.result()
 
     def _look_up(self, texts: pa.LargeBinaryArray) -> LookupResult:
         """Return the numbers of a chunk's tokens, as far as they have one, and the other tokens."""
@@ -201,30 +204,36 @@ class NgramCounter:
             self._rows.add_rows(data, offsets, row_ends)
         return self._known.look_up(data, offsets)
 
-    def _add_numbered(self, result: LookupResult) -> None:
+    def _add_numbered(self, result: LookupResult, counting_thread: ThreadPoolExecutor) -> None:
         """Add the tokens of a chunk."""
         stream = self._number(result)
         if self._marks:
             stream, _ = with_boundaries(stream, *self._marks)
         self._streams.add(stream)
+        if self._is_undecided:
+            self._decide_when_to_count()
+        if self._counted and (
+            self._streams.kept_count >= COUNTED_CHUNKS * self._cores or self._streams.is_full
+        ):
+            self._count_batch(counting_thread)
 
-    def _refresh_known(self) -> None:
+    def _refresh_known(self, missed: int) -> None:
         """Copy the table of tokens for the threads, once they have missed much of it.
 
         Copying costs less than the misses did. A copy takes at most an eighth of the memory; of
         more tokens, those that came first are the frequent ones.
+
+        Args:
+            missed: How many more tokens the threads have not found in their copy.
         """
+        if self._known is self.tokens:
+            return
+        self._missed += missed
         slots_bytes = self.tokens.slots_bytes
         is_due = self._missed * SLOT_BYTES > MISSES_PER_SLOT * slots_bytes
         if is_due and slots_bytes <= max(self._memory // 4, SMALLEST):
             self._known = self.tokens.frozen()
             self._missed = 0
-
-    def _is_too_much(self) -> bool:
-        """Return whether the text that is kept has to be counted or moved to disk now."""
-        if self._counted:
-            return self._streams.kept_count >= ARRAYS_AT_ONCE
-        return self._spill_dir is not None and self._streams.kept_bytes > self._max_stream_bytes
 
     def _number(self, result: LookupResult) -> Ids:
         """Return the numbers of all tokens of a chunk."""
@@ -236,38 +245,34 @@ class NgramCounter:
             numbers[numbers == mark] = self._unknown
         return numbers
 
-    def _free_memory(self) -> None:
-        """Count the text that is in memory, or move it to disk.
+    def _decide_when_to_count(self) -> None:
+        """Count text as it comes from now on, if the first of it has few different n-grams.
 
-        The first text that is too much for memory decides which.
+        So it is with n-grams of characters, of a small language, and with single words. Tables of
+        such text are small, and counting it at once spares keeping it and reading it twice more.
         """
-        if (
-            not self._counted
-            and not self._streams.on_disk
-            and all(map(self._is_repetitive, self._orders))
-        ):
-            self._counted = {order: self._new_table(order) for order in self._orders}
-        if not self._counted:
-            self._streams.to_disk()
+        if self._streams.size <= MOST_TOKENS and not self._streams.is_full:
             return
-        for streams in self._streams:
-            for order, table in self._counted.items():
-                self._counted[order] = self._add_to_table(
-                    table, streams, CountMinSketch.unbounded(), 1
-                )
-        self._streams.clear()
+        self._is_undecided = False
+        first = self._streams.first(JUDGED_CHUNKS)
+        if all(self._is_repetitive(first, order) for order in self._orders):
+            self._counted = {order: self._new_table(order) for order in self._orders}
 
-    def _is_repetitive(self, order: int) -> bool:
-        """Return whether the first text has few different n-grams.
-
-        So it is with n-grams of characters, or of a small language.
-        """
-        if self._is_asked_again:
-            return False
+    def _is_repetitive(self, streams: Sequence[Ids], order: int) -> bool:
+        """Return whether n-grams come again often."""
         table = self._new_table(order)
-        first = next(iter(self._streams))
-        table.add(first, CountMinSketch.unbounded())
-        return len(table) * REPEATS < sum(stream.size for stream in first)
+        table.add(streams, CountMinSketch.unbounded())
+        return len(table) * REPEATS < sum(stream.size for stream in streams)
+
+    def _count_batch(self, counting_thread: ThreadPoolExecutor) -> None:
+        """Count what is kept in a thread, after the last batch, while more text is cut."""
+        self._batch_counted.result()
+        self._batch_counted = counting_thread.submit(self._count_streams, self._streams.take())
+
+    def _count_streams(self, streams: Sequence[Ids]) -> None:
+        """Count text that is counted as it comes."""
+        for order, table in self._counted.items():
+            self._counted[order] = self._add_to_table(table, streams, CountMinSketch.unbounded(), 1)
 
     def count_windows(self, order: int) -> int:
         """Return how many n-grams of an order there are, repeats included.

@@ -46,7 +46,7 @@ from bayesgram.text.scanners import (
     scan_words,
 )
 
-CHUNK_BYTES = 1 << 18  # of text; the tokens of one chunk stay in the processor's cache
+CHUNK_BYTES = 1 << 20  # of text that a thread cuts at once
 MAX_ROW_BYTES = 1 << 29  # of one text: the ends of tokens are 32-bit numbers
 
 SCANNERS = {
