@@ -311,7 +311,7 @@ def test_what_is_rare_is_kept_out_of_the_table():
     bounds.add([numbers])
     least = bounds.likely_count(100)
     tables = [ngram_tables.WindowTable(3, tokens=50_001) for _ in range(2)]
-    tables[0].add([numbers], ngram_tables.CountMinSketch.unbounded())
+    tables[0].add([numbers])
     tables[1].add([numbers], bounds, at_least=least)
     assert tables[0].count_reached_by(100) >= least > 10
     assert len(tables[1]) < len(tables[0]) / 10

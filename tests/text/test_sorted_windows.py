@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from bayesgram.text.ngram_tables import (
     NARROW,
     WIDE,
-    CountMinSketch,
     SortedWindows,
     WindowTable,
     are_sortable,
@@ -51,7 +50,7 @@ def test_what_is_counted(streams, order, at_least, size):
         row: count for row, count in expected.items() if count >= at_least
     }
     hashed = WindowTable(order, tokens=5, cores=1)
-    hashed.add(streams, CountMinSketch.unbounded())
+    hashed.add(streams)
     assert found.count_reached_by(size) == hashed.count_reached_by(size)
 
 

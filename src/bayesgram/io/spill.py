@@ -36,7 +36,7 @@ Lookup = Callable[[Integers], NDArray[Any]]
 # Changes an array at places, of which some may be equal, by amounts: as `np.add.at` does.
 Reducer = Callable[[NDArray[Any], Integers, NDArray[Any]], None]
 
-ARRAYS_AT_ONCE = 32  # of a stream that are read from disk at once; not measured
+ARRAYS_AT_ONCE = 16  # of a stream that are read from disk at once; not measured
 
 
 def append_columns(path: Path, columns: ColumnArrays) -> None:

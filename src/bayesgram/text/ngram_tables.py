@@ -39,6 +39,7 @@ MOST_TOKENS = 1 << 21  # of text whose windows are sorted; see the module's docs
 # Windows that a core counts beside the table, in its cache; chosen from 2^12 to 2^17.
 RECENT_BITS = 15
 RECENT_WINDOWS = 1 << RECENT_BITS
+CELLS_PER_PART = 1 << 19  # of a sketch, which stay in a processor's cache while they are counted
 SLOTS_AT_ONCE = 1 << 20  # slots that are looked through for entries at once; not measured
 CELLS_PER_ROW = 8  # cells of the sketch of a `WindowIndex`, for each window; not measured
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2⁶⁴ over the golden ratio
@@ -132,7 +133,9 @@ def _write_key(
 class CountMinSketch:
     """Upper bounds on the counts of windows: no window occurs more often than its cell says.
 
-    Every core counts some streams in cells of its own.
+    Windows are first put in order of the parts of the cells, each of which stays in the processor's
+    cache while its windows are counted. A part is counted by one core, so that all cores share one
+    set of cells.
 
     Args:
         order: Tokens in a window.
@@ -148,40 +151,41 @@ class CountMinSketch:
     ) -> None:
         self._order = order
         self._bits = token_bits(tokens)
+        self._cores = cores
         # The upper bits of a hash are the number of a cell: there are as many as they can number.
         self.shift = 64 - max((cells - 1).bit_length(), 1)
         size = 1 << 64 - self.shift
-        self._cells: list[Cells] = [
-            np.zeros(size, np.uint16) if deep else np.zeros(size, np.uint8) for _ in range(cores)
-        ]
-        self.most = int(np.iinfo(self._cells[0].dtype).max)  # the largest count of a cell
-
-    @classmethod
-    def unbounded(cls) -> "CountMinSketch":
-        """Return bounds that exclude nothing: any window may occur any number of times."""
-        bounds = cls(1, tokens=0, cells=1, cores=1)
-        bounds.cells[:] = bounds.most
-        return bounds
-
-    @property
-    def cells(self) -> Cells:
-        """How often the windows of each cell occur together, up to `most`."""
-        while len(self._cells) > 1:
-            _add_cells(self._cells[0], self._cells.pop())
-        return self._cells[0]
+        self.cells: Cells = np.zeros(size, np.uint16) if deep else np.zeros(size, np.uint8)
+        self.most = int(np.iinfo(self.cells.dtype).max)  # the largest count of a cell
 
     def add(self, streams: Sequence[Ids]) -> None:
         """Count the windows of streams of token numbers."""
         words = key_words(self._order, self._bits)
-        cores = len(self._cells)
+        parts = max(self.cells.size // CELLS_PER_PART, 1)
 
-        def count(core: int) -> None:
-            for ids in streams[core::cores]:
-                _count_cells(
-                    ids, self._order, self._bits, words, self._cells[core], self.shift, self.most
-                )
+        def order_cells(ids: Ids) -> tuple[NDArray[np.uint32], Integers]:
+            cells, _ = _cells_of(ids, self._order, self._bits, words, self.shift)
+            return _sort_cells(cells, parts)
 
-        parallel_map(count, range(cores), cores=cores)
+        ordered = parallel_map(order_cells, streams, cores=self._cores)
+
+        def count(part: int) -> None:
+            for cells, edges in ordered:
+                _count_cells(cells[edges[part] : edges[part + 1]], self.cells, self.most)
+
+        parallel_map(count, range(parts), cores=self._cores)
+
+    def keys_reaching(self, ids: Ids, at_least: int) -> tuple[Hashes, Ids]:
+        """Return the keys of all windows whose cells reach a count, and where the windows end.
+
+        The steps are kernels of their own. In one, the place of a key would be known only when the
+        cell before has come from far memory, and references would be counted in the loop: it would
+        take two to ten times as long.
+        """
+        words = key_words(self._order, self._bits)
+        window_cells, ends = _cells_of(ids, self._order, self._bits, words, self.shift)
+        ends = _ends_reaching(window_cells, ends, self.cells, min(at_least, self.most))
+        return _keys_of(ids, ends, self._order, self._bits, words), ends
 
     def likely_count(self, size: int) -> int:
         """Return a count that `size` windows very likely reach.
@@ -204,29 +208,86 @@ def _cell_of(keys: Hashes, row: int, words: int, shift: int) -> np.uint64:
 
 
 @kernel
-def _count_cells(
-    ids: Ids, order: int, bits: int, words: int, cells: Cells, shift: int, most: int
-) -> None:
-    """Count every window in its cell, up to `most`.
+def _cells_of(
+    ids: Ids, order: int, bits: int, words: int, shift: int
+) -> tuple[NDArray[np.uint32], Ids]:
+    """Return the cell of every window, and where the window ends.
 
-    There is no branch that the processor could guess wrongly, here and in `keys_reaching`.
+    There is no branch that the processor could guess wrongly, here and in `_ends_reaching`.
     """
     key = np.zeros((1, words), np.uint64)
+    cells = np.empty(ids.size + 1, np.uint32)
+    ends = np.empty(ids.size + 1, np.int32)
     window = np.uint64(0)
     run = 0
+    size = 0
     for end in range(ids.size):
         window, run = _shift_window(window, run, ids[end], bits, order)
         _write_key(window, run, ids, end, order, bits, key, 0)
-        cell = _cell_of(key, 0, words, shift)
-        cells[cell] += (run >= order) & (cells[cell] < most)
+        cells[np.uint64(size)] = _cell_of(key, 0, words, shift)
+        ends[np.uint64(size)] = end
+        size += int(run >= order)
+    return cells[:size], ends[:size]
 
 
-def _add_cells(cells: Cells, more: Cells) -> None:
-    """Add counts to cells, up to the most that these can hold; `more` is overwritten."""
-    np.invert(cells, out=cells)  # what can still be added
-    np.minimum(more, cells, out=more)
-    np.invert(cells, out=cells)
-    np.add(cells, more, out=cells)
+@kernel
+def _ends_reaching(window_cells: NDArray[np.uint32], ends: Ids, cells: Cells, at_least: int) -> Ids:
+    """Return the ends of the windows whose cells reach a count."""
+    reaching = np.empty(ends.size + 1, np.int32)
+    size = 0
+    for row in range(ends.size):
+        reaching[np.uint64(size)] = ends[row]
+        size += int(cells[np.uint64(window_cells[row])] >= at_least)
+    return reaching[:size]
+
+
+@kernel
+def _all_keys(ids: Ids, order: int, bits: int, words: int) -> Hashes:
+    """Return the keys of all windows."""
+    keys = np.empty((ids.size + 1, words), np.uint64)
+    window = np.uint64(0)
+    run = 0
+    size = 0
+    for end in range(ids.size):
+        window, run = _shift_window(window, run, ids[end], bits, order)
+        _write_key(window, run, ids, end, order, bits, keys, size)
+        size += int(run >= order)
+    return keys[:size]
+
+
+@kernel
+def _keys_of(ids: Ids, ends: Ids, order: int, bits: int, words: int) -> Hashes:
+    """Return the keys of the windows that end at these places."""
+    keys = np.empty((ends.size, words), np.uint64)
+    for row in range(ends.size):
+        pack(ids, ends[row] + 1 - order, order, bits, keys, row)
+    return keys
+
+
+@kernel
+def _sort_cells(cells: NDArray[np.uint32], parts: int) -> tuple[NDArray[np.uint32], Integers]:
+    """Return cells in order of their parts, and the edges of these."""
+    edges = np.zeros(parts + 1, np.int64)
+    for cell in cells:
+        edges[np.uint64(cell) // np.uint64(CELLS_PER_PART) + np.uint64(1)] += 1
+    for part in range(parts):
+        edges[part + 1] += edges[part]
+    next_rows = edges.copy()
+    ordered = np.empty(cells.size, np.uint32)
+    for cell in cells:
+        cell_part = np.uint64(cell) // np.uint64(CELLS_PER_PART)
+        row = next_rows[cell_part]
+        ordered[np.uint64(row)] = cell
+        next_rows[cell_part] = row + 1
+    return ordered, edges
+
+
+@kernel
+def _count_cells(counted: NDArray[np.uint32], cells: Cells, most: int) -> None:
+    """Count every window in its cell, up to `most`."""
+    for row in range(counted.size):
+        cell = np.uint64(counted[row])
+        cells[cell] += cells[cell] < most
 
 
 def _cell_histogram(cells: Cells, most: int) -> Integers:
@@ -235,24 +296,6 @@ def _cell_histogram(cells: Cells, most: int) -> Integers:
     for first in range(0, cells.size, SLOTS_AT_ONCE):
         histogram += np.bincount(cells[first : first + SLOTS_AT_ONCE], minlength=most + 1)
     return histogram
-
-
-@kernel
-def keys_reaching(
-    ids: Ids, order: int, bits: int, words: int, cells: Cells, shift: int, at_least: int
-) -> tuple[Hashes, Ids]:
-    """Return the keys of all windows whose cells reach a count, and where the windows end."""
-    keys = np.empty((ids.size + 1, words), np.uint64)
-    ends = np.empty(ids.size + 1, np.int32)
-    window = np.uint64(0)
-    run = 0
-    size = 0
-    for end in range(ids.size):
-        window, run = _shift_window(window, run, ids[end], bits, order)
-        _write_key(window, run, ids, end, order, bits, keys, size)
-        ends[np.uint64(size)] = end
-        size += (run >= order) & (cells[_cell_of(keys, size, words, shift)] >= at_least)
-    return keys[:size], ends[:size]
 
 
 # --- Counts in a hash table ---
@@ -282,20 +325,22 @@ class WindowTable:
         """Bytes at the worst: a table that has just grown is a third full."""
         return 3 * len(self) * int(self._parts[0][0].nbytes)
 
-    def add(self, streams: Sequence[Ids], bounds: CountMinSketch, *, at_least: int = 1) -> None:
-        """Count the windows of streams whose bounds reach a count."""
+    def add(
+        self, streams: Sequence[Ids], bounds: CountMinSketch | None = None, *, at_least: int = 1
+    ) -> None:
+        """Count the windows of streams: all of them, or those whose bounds reach a count."""
         words = key_words(self.order, self._bits)
-        cells = bounds.cells
-        threshold = min(at_least, bounds.most)
+
+        def counted_keys(ids: Ids) -> Hashes:
+            if bounds is None:
+                return _all_keys(ids, self.order, self._bits, words)
+            return bounds.keys_reaching(ids, at_least)[0]
 
         def collect(core: int) -> list[tuple[Slots, Integers]]:
             recent = np.zeros((RECENT_WINDOWS, words + 1), np.uint64)
             entries_by_part = []
             for ids in streams[core :: self._cores]:
-                keys, _ = keys_reaching(
-                    ids, self.order, self._bits, words, cells, bounds.shift, threshold
-                )
-                entries = _combine_keys(keys, recent)
+                entries = _combine_keys(counted_keys(ids), recent)
                 entries_by_part.append(_sort_by_part(entries, self._cores))
             entries = recent[recent[:, words] > 0]
             return [*entries_by_part, _sort_by_part(entries, self._cores)]
@@ -659,20 +704,13 @@ class WindowIndex:
             ends: Text t is the stream before ends[t].
             owners: A number for each text.
         """
-        keys, window_ends = self._likely_keys(ids)
+        keys, window_ends = self._bounds.keys_reaching(ids, 1)
         return _find_keys(keys, window_ends, ends, owners, self._numbers, self._slots)
 
     def marks(self, ids: Ids) -> Bools:
         """Return whether a window of the list ends at each place of a stream."""
-        keys, window_ends = self._likely_keys(ids)
+        keys, window_ends = self._bounds.keys_reaching(ids, 1)
         return _mark_keys(keys, window_ends, ids.size, self._slots)
-
-    def _likely_keys(self, ids: Ids) -> tuple[Hashes, Ids]:
-        """Return the keys of windows that may be in the list, and where the windows end."""
-        words = key_words(self.order, self._bits)
-        return keys_reaching(
-            ids, self.order, self._bits, words, self._bounds.cells, self._bounds.shift, 1
-        )
 
 
 @kernel

@@ -261,7 +261,7 @@ class NgramCounter:
     def _is_repetitive(self, streams: Sequence[Ids], order: int) -> bool:
         """Return whether n-grams come again often."""
         table = self._new_table(order)
-        table.add(streams, CountMinSketch.unbounded())
+        table.add(streams)
         return len(table) * REPEATS < sum(stream.size for stream in streams)
 
     def _count_batch(self, counting_thread: ThreadPoolExecutor) -> None:
@@ -272,7 +272,7 @@ class NgramCounter:
     def _count_streams(self, streams: Sequence[Ids]) -> None:
         """Count text that is counted as it comes."""
         for order, table in self._counted.items():
-            self._counted[order] = self._add_to_table(table, streams, CountMinSketch.unbounded(), 1)
+            self._counted[order] = self._add_to_table(table, streams)
 
     def count_windows(self, order: int) -> int:
         """Return how many n-grams of an order there are, repeats included.
@@ -319,7 +319,7 @@ class NgramCounter:
         if self._counted or self.sorted_windows(order) is not None:
             return None
         tokens = self._streams.size
-        max_cells = self._memory // 4 // self._cores
+        max_cells = self._memory // 4
         cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), max_cells)
         deep = tokens > DEEP * cells
         cells = cells // 2 if deep else cells  # in the same memory
@@ -353,9 +353,7 @@ class NgramCounter:
         else:
             table = self._new_table(order)
             for streams in self._streams:
-                table = self._add_to_table(
-                    table, streams, bounds or CountMinSketch.unbounded(), at_least
-                )
+                table = self._add_to_table(table, streams, bounds, at_least)
         spilled = self._spilled.pop(order, None)
         if not spilled:
             yield table
@@ -371,7 +369,11 @@ class NgramCounter:
         return WindowTable(order, tokens=len(self.tokens), cores=self._cores)
 
     def _add_to_table(
-        self, table: WindowTable, streams: Sequence[Ids], bounds: CountMinSketch, at_least: int
+        self,
+        table: WindowTable,
+        streams: Sequence[Ids],
+        bounds: CountMinSketch | None = None,
+        at_least: int = 1,
     ) -> WindowTable:
         """Return the table with the n-grams of more text; an empty one, if they are on disk now."""
         table = table.widen_keys(len(self.tokens))
