@@ -77,8 +77,8 @@ explore: $(STAMP) ## property tests of what privacy rests on, EXPLORE_EXAMPLES=2
 
 # Peers have environments of their own: their pins clash with ours and with each other's. One that won't install is
 # left out, and the page says so.
-bench: $(STAMP) bench-peers ## speed beside other tools, into docs/benchmarks.md; about an hour
-	$(BIN)/python benchmarks/speed.py all --docs docs
+bench: $(STAMP) bench-peers ## speed beside other tools, into docs/benchmarks.md; about an hour; TEXT=... adds real text
+	$(BIN)/python benchmarks/speed.py page --docs docs $(if $(TEXT),--text $(TEXT))
 
 compare-versions: $(STAMP) ## KL, speed and memory of the last version, or of REF=..., beside this one; some six minutes
 	$(BIN)/python benchmarks/versions.py $(if $(REF),--ref $(REF)) $(COMPARE)

@@ -114,10 +114,11 @@ DIFFERENCES = """## What the peers compute differently
 """
 
 
-def write(docs: Path, results: dict[str, Result], *, drawn_by: Path) -> None:
-    """Put new results beside the old ones, and write page and picture."""
+def write(docs: Path, results: dict[str, Result], *, drawn_by: Path, anew: bool = False) -> None:
+    """Put new results beside the old ones, or in their place, and write page and picture."""
     kept = docs / "benchmarks.json"
-    all_results = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    has_others = kept.exists() and not anew
+    all_results = json.loads(kept.read_text(encoding="utf-8")) if has_others else {}
     all_results |= results
     kept.write_text(json.dumps(all_results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     _draw(kept, docs / "images", drawn_by)

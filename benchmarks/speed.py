@@ -2,23 +2,26 @@
 
 All in one run, in turns, each in its own process.
 
-    make bench                                                       # everything, into docs/
+    make bench TEXT=posts.parquet                                    # the whole page, into docs/
     python benchmarks/speed.py vocabulary --megabytes 10 --repeats 2 # one task, to look at
     python benchmarks/speed.py vocabulary counts --text posts.parquet --label "Reddit posts" --docs docs
-    python benchmarks/speed.py growth --hostile --megabytes 2000 --label "random words" --docs docs
 
 Tasks: vocabulary, counts, gamma, clip, noise, histogram, grid, growth, startup, scale; `all` is
-every one but scale. Works in --folder (build/bench), where generated data stays for the next run.
-With --docs FOLDER the results go to FOLDER/benchmarks.json, beside those of other tasks, and
-FOLDER/benchmarks.md is written anew from all of them. Peers are looked for in .venv-bench (make
-bench-peers); those that are missing are said to be.
+every one but scale. `page` is the whole page in one run: all tasks, on 100 MB and 1 GB of generated
+text, on 1 GB of random words, and on the real text of --text, if any. Works in --folder
+(build/bench), where generated data stays for the next run.
+With --docs FOLDER the results go to FOLDER/benchmarks.json, and FOLDER/benchmarks.md is written
+anew: `page` replaces all results, other tasks stand beside the results that are there. Peers are
+looked for in .venv-bench (make bench-peers); those that are missing are said to be.
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import page
 from bench import HERE, OPENDP, PIPELINEDP, ROOT, TABLES, Bench, Result
@@ -31,6 +34,34 @@ TASKS: dict[str, Callable[[Bench], Result]] = {
     task.__name__: task
     for task in (vocabulary, counts, gamma, clip, noise, histogram, grid, growth, startup, scale)
 }
+
+
+PAGE = "page"
+
+
+class Measurement(NamedTuple):
+    """A task, what it works on, and what its title says of that."""
+
+    task: str
+    bench: Bench
+    label: str | None
+
+
+def whole_page(bench: Bench) -> list[Measurement]:
+    """Return all that the page shows."""
+    text_tasks = ("vocabulary", "counts")
+    generated = replace(bench, text=None, hostile=False)
+    large = replace(generated, megabytes=1000, repeats=max(bench.repeats - 1, 1))
+    random_words = replace(large, hostile=True)
+    growing = replace(random_words, megabytes=2000, repeats=1)
+    return [
+        *(Measurement(task, generated, None) for task in TASKS if task != "scale"),
+        *(Measurement(task, bench, "real text") for task in text_tasks if bench.text),
+        *(Measurement(task, large, "1 GB, generated") for task in text_tasks),
+        *(Measurement(task, random_words, "1 GB, random words") for task in text_tasks),
+        Measurement("growth", growing, "random words"),
+        Measurement("scale", replace(generated, repeats=1), None),
+    ]
 
 
 def main() -> None:
@@ -50,29 +81,34 @@ def main() -> None:
         (options.counts, options.vocab) if options.counts else None,
         tuple(options.noise_sizes),
     )
-    names = [name for name in TASKS if name != "scale"] if "all" in options.tasks else options.tasks
-    names = [*names, *(["scale"] if options.scale and "scale" not in names else [])]
+    if PAGE in options.tasks:
+        measurements = whole_page(bench)
+    else:
+        names = [name for name in TASKS if name != "scale" or options.scale]
+        chosen = names if "all" in options.tasks else options.tasks
+        measurements = [Measurement(name, bench, options.label) for name in chosen]
     about = {
         "machine": machine(),
         "versions": versions(HERE / "python", TABLES, OPENDP, PIPELINEDP),
     }
     results: dict[str, Result] = {}
-    for name in names:
-        print(f"{name} ...", file=sys.stderr, flush=True)
+    for task, task_bench, label in measurements:
+        key = f"{task}@{label}" if label else task
+        print(f"{key} ...", file=sys.stderr, flush=True)
         before = os.getloadavg()[0]
         try:
-            found = TASKS[name](bench)
+            found = TASKS[task](task_bench)
         except CommandFailedError as failure:
             print(failure, file=sys.stderr)
             continue
         load = [round(before, 2), round(os.getloadavg()[0], 2)]
-        key = f"{name}@{options.label}" if options.label else name
-        text = "random" if options.hostile else options.text.name if options.text else "generated"
-        results[key] = {**found, **about, "repeats": options.repeats, "load": load, "text": text}
+        text = "random" if task_bench.hostile else "real" if task_bench.text else "generated"
+        measured = {"repeats": task_bench.repeats, "load": load, "text": text}
+        results[key] = {**found, **about, **measured}
         print("\n".join(page.section(key, results[key])), flush=True)
-    if options.docs:
-        page.write(options.docs, results, drawn_by=HERE / "python")
-    if len(results) < len(names):
+        if options.docs:
+            page.write(options.docs, results, drawn_by=HERE / "python", anew=PAGE in options.tasks)
+    if len(results) < len(measurements):
         sys.exit(1)
 
 
@@ -80,7 +116,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tasks", nargs="+", choices=[*TASKS, "all"], metavar="TASK")
+    parser.add_argument("tasks", nargs="+", choices=[*TASKS, "all", PAGE], metavar="TASK")
     parser.add_argument(
         "--megabytes",
         type=float,

@@ -3,14 +3,20 @@ import gzip
 import lzma
 import re
 import subprocess
+import threading
 import traceback
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
 from bayesgram.io import BadRows, read_records, readers, streams
+from helpers.hypothesis_profiles import examples
 
 ROWS = [("anna", "red fish"), ("bo", 'blue, "fish"\tand\nmore'), ("7", ""), ("é😀", "naïve\0text")]
 PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
@@ -180,6 +186,58 @@ def test_damaged_files(put, put_rows, read, ending, damage):
     )
 
 
+@examples(30)
+@given(
+    groups=st.lists(st.lists(st.text("ab\n", max_size=5), max_size=7), max_size=12),
+    decoders=st.integers(1, 4),
+    run_rows=st.integers(1, 20),
+    run_bytes=st.sampled_from([1, 200, 1 << 20]),
+    group_bytes=st.sampled_from([1, 1 << 20]),
+)
+def test_row_groups_decoded_side_by_side_come_in_order(
+    groups, decoders, run_rows, run_bytes, group_bytes
+):
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        for name, value in (
+            ("PARQUET_READERS", decoders),
+            ("_RUN_ROWS", run_rows),
+            ("_RUN_BYTES", run_bytes),
+            ("_GROUP_BYTES", group_bytes),
+        ):
+            patch.setattr(readers, name, value)
+        path = Path(folder, "x.parquet")
+        schema = pa.schema({"user": pa.int64(), "text": pa.string()})
+        with pq.ParquetWriter(path, schema) as writer:
+            for number, texts in enumerate(groups):
+                writer.write_table(pa.table({"user": [number] * len(texts), "text": texts}, schema))
+        reported = []
+        records = read_records(
+            path, text_column="text", user_column="user", on_progress=reported.append
+        )
+        rows = [
+            pair
+            for batch in records
+            for pair in zip(batch.user.to_pylist(), batch.text.to_pylist(), strict=True)
+        ]
+        size = path.stat().st_size
+    expected = [(number, text) for number, texts in enumerate(groups) for text in texts]
+    assert rows == [(str(number).encode(), text.encode()) for number, text in expected]
+    assert sum(reported) == size
+
+
+def test_who_stops_early_waits_for_no_more_than_what_was_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "PARQUET_READERS", 2)
+    monkeypatch.setattr(readers, "_RUN_ROWS", 1)
+    path = tmp_path / "x.parquet"
+    table = pa.table({"user": range(500), "text": [f"secret {number}" for number in range(500)]})
+    pq.write_table(table, path, row_group_size=1)
+    before = threading.active_count()
+    batches = iter(read_records(path, text_column="text", user_column="user"))
+    assert next(batches).text.to_pylist() == [b"secret 0"]
+    batches.close()
+    assert threading.active_count() == before
+
+
 @pytest.mark.parametrize("keep", [0, 5, 200, -30])
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_damaged_tables(put_rows, read, kind, keep):
@@ -190,7 +248,9 @@ def test_damaged_tables(put_rows, read, kind, keep):
     )
 
 
-def test_garbage_in_parquet_pages(read, tmp_path):
+@pytest.mark.parametrize("decoders", [1, 3])
+def test_garbage_in_parquet_pages(read, tmp_path, monkeypatch, decoders):
+    monkeypatch.setattr(readers, "PARQUET_READERS", decoders)
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"user": ["a"] * 99, "text": [f"secret {n}" for n in range(99)]}), path)
     data = bytearray(path.read_bytes())

@@ -7,12 +7,15 @@ the row number.
 The readers of Parquet and Arrow are here; `jsonl`, `delimited` and `streams` have those of JSON
 lines, CSV, TSV and plain text, `warehouses` has that of databases, and `tables` those of the tables
 of other libraries. Each yields `Chunk`s of at most `BATCH_ROWS` rows, and
-row 1 is the first row. No whole file or row group is loaded: Parquet pages are decoded as they are
-needed. Of an Arrow file one record batch is loaded at a time, as whoever wrote it has cut it.
+row 1 is the first row. No whole file is loaded: Parquet pages are decoded as they are needed, and
+row groups that are small side by side if there are many cores. Of an Arrow file one record batch is
+loaded at a time, as whoever wrote it has cut it.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.cores import read_ahead
+from bayesgram.cores import CORES, read_ahead
 from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io.inputs import (
     TEXT_FORMATS,
@@ -59,6 +62,13 @@ _READ_BUFFER = 1 << 20
 # Batches that are read while the others are searched: counting stops the search for a while.
 # `vocab` of 1 GB on two cores took 5.7 s with 4, and 6.3 s with 1; 12 were no better.
 BATCHES_AHEAD = 4
+
+# Threads that decode Parquet: one decodes half a gigabyte a second, which eight cores count.
+PARQUET_READERS = min(max(CORES // 4, 1), 4)
+# Row groups that are decoded together by one of several threads: as much as a few batches.
+_RUN_BYTES = 2 * BATCH_BYTES
+_RUN_ROWS = 4 * BATCH_ROWS
+_GROUP_BYTES = 8 * BATCH_BYTES  # a larger row group is decoded page by page, in one thread
 
 logger = logging.getLogger(__name__)
 
@@ -340,11 +350,63 @@ def _sum_bytes(array: pa.LargeBinaryArray) -> tuple[int, int]:
 
 def read_parquet(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield chunks of a Parquet file; its bytes count as read in proportion to its rows."""
-    with pq.ParquetFile(str(source.path), buffer_size=_READ_BUFFER, pre_buffer=False) as file:
+    with pa.OSFile(str(source.path), "rb") as disk, _open_parquet(disk) as file:
         columns.check_types(source.name, file.schema_arrow)
-        batches = file.iter_batches(_batch_rows(file.metadata), columns=columns.names)
         bytes_per_row = (source.size or 0) / max(1, file.metadata.num_rows)
+        runs = _small_runs(file.metadata) if PARQUET_READERS > 1 else []
+        if runs:
+            batches = _read_runs(disk, file.metadata, runs, columns.names)
+        else:
+            batches = file.iter_batches(_batch_rows(file.metadata), columns=columns.names)
         yield from _table_chunks(batches, columns, bytes_per_row)
+
+
+def _open_parquet(disk: pa.OSFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    return pq.ParquetFile(disk, metadata=metadata, buffer_size=_READ_BUFFER, pre_buffer=False)
+
+
+def _small_runs(metadata: pq.FileMetaData) -> list[list[int]]:
+    """Return runs of row groups that are decoded together; none if a row group is too large."""
+    runs: list[list[int]] = []
+    run_rows = run_bytes = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.num_rows > _RUN_ROWS or group.total_byte_size > _GROUP_BYTES:
+            return []
+        run_rows += group.num_rows
+        run_bytes += group.total_byte_size
+        if not runs or run_rows > _RUN_ROWS or run_bytes > _RUN_BYTES:
+            runs.append([])
+            run_rows = group.num_rows
+            run_bytes = group.total_byte_size
+        runs[-1].append(number)
+    return runs
+
+
+def _read_runs(
+    disk: pa.OSFile, metadata: pq.FileMetaData, runs: list[list[int]], names: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of runs of row groups, in order; several are decoded side by side."""
+    rows = _batch_rows(metadata)
+
+    def read_run(groups: list[int]) -> list[pa.RecordBatch]:
+        # A file object of its own for each thread; they share the open file, whose reads say where.
+        with _open_parquet(disk, metadata) as file:
+            batches = file.iter_batches(rows, row_groups=groups, columns=names, use_threads=False)
+            return list(batches)
+
+    pending: deque[Future[list[pa.RecordBatch]]] = deque()
+    with ThreadPoolExecutor(PARQUET_READERS) as pool:
+        try:
+            for groups in runs:
+                pending.append(pool.submit(read_run, groups))
+                if len(pending) > PARQUET_READERS:
+                    yield from pending.popleft().result()
+            while pending:
+                yield from pending.popleft().result()
+        finally:
+            for run in pending:
+                run.cancel()
 
 
 def read_arrow(source: Source, columns: Columns) -> Iterator[Chunk]:
