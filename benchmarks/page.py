@@ -27,39 +27,53 @@ ORDER = (
 INTRODUCTION = """# Benchmarks
 
 At the end of this page you know how fast Bayesgram is, and how much memory it takes, beside the tools
-that one would otherwise use for the same work. On two cores it is 1.3 to 1.8 times as fast as
-polars on 100 MB of text, and 2.9 to 3.4 times on 1 GB. On 16 cores it is not faster: on 1 GB of
-random words (1,007 MB, another machine, two runs each), `vocab` took 6.6 s and polars 5.7 s, with
-1.0 and 9.1 GB of memory; `count` took 6.5 s and polars 3.4 s, with 1.2 and 4.5 GB.
+that one would otherwise use for the same work."""
+READING = """How to read the tables:
 
-How to read the tables:
-
-- `make bench` (`benchmarks/speed.py`) runs all tools in turns, each repeat in a process of its own.
-  Results of a later run of one task stand beside older ones of the others.
+- `make bench` (`benchmarks/speed.py page`) runs all tools in turns, each repeat in a process of its own.
+  All numbers of this page are of one run, unless a paragraph says otherwise.
 - *Times* are wall time of the whole process, from Parquet to a written result. Times in ns a nonzero,
   and those of noise and of Algorithm 2, are of the work alone, after loading and compiling.
 - *best* is the fastest repeat, *spread* the fastest and the slowest. *memory* is the peak of the
   largest repeat, of the whole process.
 - A *ratio* of 3 means that Bayesgram took a third of that tool's time, both at their best.
 - Start-up is most of a short run: about 0.6 s of Bayesgram's time is Python, Arrow and Numba.
-- Generated text has few different words, which suits every hash table; `--text` takes real text.
-  *Real text* is 868,076 Reddit posts, Wikipedia paragraphs, commit messages, film reviews and
-  everyday sentences. The table of random words is of an earlier run, and those of 1 GB of a later one.
+- *Generated* text has few different words, which suits every hash table. *Random words* suit none: a
+  million different ones follow each other by chance, so most n-grams are new. *Real text* is 868,076
+  Reddit posts, Wikipedia paragraphs, commit messages, film reviews and everyday sentences.
 
 ![Megabytes of text a second, by tool](images/speed.svg)
+"""
+MANY_CORES = """## 16 cores
+
+This is of another machine, with Python 3.12, pyarrow 25 and polars 2.1: the better of two runs of Bayesgram,
+and one run of polars.
+
+| 16 cores | Bayesgram | polars |
+|---|--:|--:|
+| `vocab`, 600 MB, generated | 3.9 s, 1.0 GB | 2.5 s, 1.3 GB |
+| `vocab`, 1 GB, random words | 5.2 s, 1.1 GB | 5.9 s, 11.7 GB |
+| `count`, 600 MB, generated | 6.1 s, 1.2 GB | 4.4 s, 9.5 GB |
+| `count`, 1 GB, random words | 4.4 s, 1.0 GB | 3.2 s, 0.8 GB |
+
+Small row groups of Parquet are decoded side by side since then. On a second machine of the same kind, whose
+cores were about a third slower, `vocab` then took 3.2 s on the generated text and 5.2 s on the random words.
+What is left on one core: starting (0.8 s there), numbering new words in `vocab`, and numbering users and
+collecting their n-grams in `count`.
 """
 PICTURE = """![Time and peak memory of vocab and count as the text grows](images/growth.svg)"""
 MEMORY = """## What stays in memory, and what is spilled to disk
 
 - `vocab`: batches of 4 MB of text, every distinct token once (70 to 110 bytes each; while text is read, a
   copy of the table that finds them, an eighth of `--memory` at most), and the text as token numbers, 4 bytes each,
-  up to three eighths of `--memory`. When all is read, windows are first counted in cells that they share
-  by hash (an eighth of `--memory` at most): no n-gram occurs more often than its cell says. Only n-grams whose cells
-  reach what the last of the most frequent needs get a place in a table (24 to 48 bytes; order 3 and less than two
-  million tokens), where they are counted exactly. Of real text that is a few in a hundred.
-- Where there is more text than that, numbers are spilled to disk, 4 bytes a token (3/4 of the size of the text); or, if the
-  first of the text has few different n-grams (characters, a small language), they are counted in tables as they come.
-  Tables that reach half of `--memory` go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The
+  up to three eighths of `--memory`. The numbers of what comes after that are written to disk (3/4 of the size of
+  the text). When all is read, n-grams are first counted in cells that they share by hash (an eighth of `--memory` at
+  most): no n-gram occurs more often than its cell says. Only n-grams whose cells reach what the last of the most
+  frequent needs get a place in a table (24 to 48 bytes; order 3 and less than two million tokens), where they are
+  counted exactly. Of real text that is a few in a hundred.
+- If the first 2 MB of a text have few different n-grams (characters, single words, a small language), the text is
+  counted in tables as it comes, and not kept.
+  Tables that reach half of `--memory` (three quarters together, where text is not kept) go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The
   answer is exact either way.
 - `count`: batches of text, 32 bytes for each of the occurrences that `--memory` holds, and the users' ids (70 bytes
   and the id, each). Occurrences beyond that are spilled to disk, 8 bytes each, and come back a 256th of the users at a time.
@@ -114,20 +128,23 @@ DIFFERENCES = """## What the peers compute differently
 """
 
 
-def write(docs: Path, results: dict[str, Result], *, drawn_by: Path, anew: bool = False) -> None:
+def write(
+    docs: Path, results: dict[str, Result], *, drawn_by: Path, replace_all: bool = False
+) -> None:
     """Put new results beside the old ones, or in their place, and write page and picture."""
     kept = docs / "benchmarks.json"
-    has_others = kept.exists() and not anew
+    has_others = kept.exists() and not replace_all
     all_results = json.loads(kept.read_text(encoding="utf-8")) if has_others else {}
     all_results |= results
     kept.write_text(json.dumps(all_results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     _draw(kept, docs / "images", drawn_by)
-    parts = [INTRODUCTION.splitlines()]
+    parts = [INTRODUCTION.splitlines(), _summary(all_results), READING.splitlines()]
     parts += [
         section(key, all_results[key])
         for key in sorted(all_results, key=lambda key: ORDER.index(_task(key)))
     ]
     parts += [
+        MANY_CORES.splitlines(),
         PICTURE.splitlines(),
         MEMORY.splitlines(),
         DIFFERENCES.splitlines(),
@@ -160,6 +177,28 @@ def section(key: str, result: Result) -> list[str]:
         f"{_size(result)}{result['repeats']} repeats; load of the machine before and after: {load}."
     )
     return [f"## {result['title']}{f' ({label})' if label else ''}", "", under, "", *table]
+
+
+def _summary(results: dict[str, Result]) -> list[str]:
+    """How many times as fast as polars, for each text."""
+    lines = ["| two cores, times as fast as polars | `vocab` | `count` |", "|---|--:|--:|"]
+    for key in results:
+        task, _, label = key.partition("@")
+        if task == "vocabulary":
+            counts_key = f"counts@{label}" if label else "counts"
+            ratios = [_polars_ratio(results.get(each)) for each in (key, counts_key)]
+            title = label or f"{results[key]['size']['megabytes']:.0f} MB, generated"
+            lines.append(f"| {title} | {ratios[0]} | {ratios[1]} |")
+    return lines
+
+
+def _polars_ratio(result: Result | None) -> str:
+    best = {
+        row["name"]: min(row["seconds"])
+        for row in (result or {}).get("rows", [])
+        if not row["missing"]
+    }
+    return _number(best["polars"] / best["Bayesgram"]) if "polars" in best else ""
 
 
 def _size(result: Result) -> str:

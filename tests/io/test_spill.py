@@ -1,6 +1,7 @@
 """What is spilled to disk comes back as it was, and tables that are asked in parts answer as whole ones do."""
 
 import tempfile
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bayesgram.io.spill import SpillableColumn, partitioned_lookup, partitioned_reduce
+from bayesgram.io import spill
+from bayesgram.io.spill import (
+    SpillableColumn,
+    SpillStreams,
+    partitioned_lookup,
+    partitioned_reduce,
+)
 from helpers.hypothesis_profiles import examples
 
 blocks = st.lists(st.lists(st.integers(0, 39), max_size=9), min_size=1, max_size=6).map(
@@ -21,6 +28,33 @@ blocks = st.lists(st.lists(st.integers(0, 39), max_size=9), min_size=1, max_size
 def folder():
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
+
+
+@given(
+    st.lists(arrays(np.int32, st.integers(0, 9)), max_size=20),
+    st.sampled_from([0, 40, 400]),
+    st.integers(1, 4),
+    st.sampled_from([1, 50, 1 << 24]),
+)
+@examples(100)
+def test_streams_come_back_as_they_were_and_only_the_first_stay_in_memory(
+    folder, streams, max_bytes, at_once, waiting_bytes
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spill, "ARRAYS_AT_ONCE", at_once)
+        patch.setattr(spill, "GROUP_BYTES", waiting_bytes)
+        spilled = SpillStreams(Path(tempfile.mkdtemp(dir=folder)), max_bytes=max_bytes)
+        for stream in streams:
+            spilled.add(stream)
+            assert spilled.kept_bytes <= max_bytes
+        assert spilled.size == sum(map(len, streams))
+        for _ in range(2):
+            lists = [[stream.tolist() for stream in some] for some in spilled]
+            assert all(0 < len(some) <= at_once for some in lists)
+            assert sorted(chain.from_iterable(lists)) == sorted(map(np.ndarray.tolist, streams))
+        sampled = [stream.tolist() for stream in spilled.sample(10)]
+        assert all(stream in map(np.ndarray.tolist, streams) for stream in sampled)
+        assert bool(sampled) == bool(streams)
 
 
 @given(

@@ -162,16 +162,20 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
     order=st.sampled_from([1, 2, 3]),
     repeats=st.sampled_from([0, 10**9]),  # count as it comes, or keep the text on disk
     memory=st.sampled_from([2, 40, 400]),  # of which the first text stays
-    written=st.sampled_from([2, 3, 32]),  # arrays that go to disk together
+    written=st.sampled_from([1, 2, 32]),  # arrays that go to disk together, at most ...
+    waiting=st.sampled_from([1, 60, 1 << 24]),  # ... and their bytes
     judged=st.sampled_from([0, 3, 1 << 21]),  # tokens after which counting may begin
 )
-def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats, memory, written, judged):
+def test_what_waits_on_disk_comes_back_exactly(
+    batches, order, repeats, memory, written, waiting, judged
+):
     whole = NgramCounter([order], Tokenizer(), cores=1)
     with spill_folder() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ngrams, "SMALLEST", memory)
         patch.setattr(ngrams, "REPEATS", repeats)
         patch.setattr(ngrams, "MOST_TOKENS", judged)
         patch.setattr(spill, "ARRAYS_AT_ONCE", written)
+        patch.setattr(spill, "GROUP_BYTES", waiting)
         patch.setattr(tokenizer, "CHUNK_BYTES", 20)
         spilling = NgramCounter([order], Tokenizer(), spill_dir=scratch, memory=1)
         for texts in batches:
@@ -185,6 +189,43 @@ def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats, memory, 
     assert not scratch.exists()
     [expected] = whole.tables(order)
     assert found == entries(expected)
+
+
+def counter_that_counts_at_once(monkeypatch, folder):
+    """Text is counted as it comes from the first chunk on, a chunk at a time."""
+    for name, value in (("SMALLEST", 1 << 12), ("REPEATS", 0), ("MOST_TOKENS", 0)):
+        monkeypatch.setattr(ngrams, name, value)
+    monkeypatch.setattr(ngrams, "BATCH_BYTES", 1)
+    return NgramCounter([2], Tokenizer(), spill_dir=folder, memory=1)
+
+
+def test_an_error_of_the_counting_thread_ends_the_run(monkeypatch, tmp_path):
+    counter = counter_that_counts_at_once(monkeypatch, tmp_path)
+    monkeypatch.setattr(counter, "_count_streams", lambda _: {}["disk full"])
+    with pytest.raises(KeyError):
+        counter.add_all(to_rows(["a b c"]) for _ in range(100))
+    with pytest.raises(KeyError):
+        list(counter.tables(2))
+
+
+def test_an_error_of_the_reader_comes_through_while_text_is_counted(monkeypatch, tmp_path):
+    counter = counter_that_counts_at_once(monkeypatch, tmp_path)
+
+    def batches():
+        for _ in range(50):
+            yield to_rows(["a b c"] * 100)
+        raise UsageError("row 51")
+
+    with pytest.raises(UsageError, match="row 51"):
+        counter.add_all(batches())
+
+
+def test_text_that_was_counted_as_it_came_is_asked_no_other_way(monkeypatch, tmp_path):
+    counter = counter_that_counts_at_once(monkeypatch, tmp_path)
+    counter.add_all(to_rows(["a b c"]) for _ in range(100))
+    with pytest.raises(AssertionError):
+        counter.count_windows(2)
+    assert counted(counter, 2) == {"a b": 100, "b c": 100}
 
 
 @pytest.mark.parametrize("limit", [1, 100, 1000, 1 << 20])

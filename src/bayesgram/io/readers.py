@@ -7,9 +7,9 @@ the row number.
 The readers of Parquet and Arrow are here; `jsonl`, `delimited` and `streams` have those of JSON
 lines, CSV, TSV and plain text, `warehouses` has that of databases, and `tables` those of the tables
 of other libraries. Each yields `Chunk`s of at most `BATCH_ROWS` rows, and
-row 1 is the first row. No whole file is loaded: Parquet pages are decoded as they are needed, and
-row groups that are small side by side if there are many cores. Of an Arrow file one record batch is
-loaded at a time, as whoever wrote it has cut it.
+row 1 is the first row. Parquet pages are decoded as they are needed; with many cores, row groups of
+up to 32 MB are decoded whole, several side by side. No larger part of a file is loaded. Of an Arrow
+file one record batch is loaded at a time, as whoever wrote it has cut it.
 """
 
 import logging
@@ -67,7 +67,7 @@ BATCHES_AHEAD = 4
 PARQUET_READERS = min(max(CORES // 4, 1), 4)
 # Row groups that are decoded together by one of several threads: as much as a few batches.
 _RUN_BYTES = 2 * BATCH_BYTES
-_RUN_ROWS = 4 * BATCH_ROWS
+_RUN_ROWS = 2 * BATCH_ROWS
 _GROUP_BYTES = 8 * BATCH_BYTES  # a larger row group is decoded page by page, in one thread
 
 logger = logging.getLogger(__name__)
@@ -355,10 +355,12 @@ def read_parquet(source: Source, columns: Columns) -> Iterator[Chunk]:
         bytes_per_row = (source.size or 0) / max(1, file.metadata.num_rows)
         runs = _small_runs(file.metadata) if PARQUET_READERS > 1 else []
         if runs:
-            batches = _read_runs(disk, file.metadata, runs, columns.names)
+            # However the reading ends, no thread reads any more when the file is closed.
+            with closing(_read_runs(disk, file.metadata, runs, columns.names)) as batches:
+                yield from _table_chunks(batches, columns, bytes_per_row)
         else:
             batches = file.iter_batches(_batch_rows(file.metadata), columns=columns.names)
-        yield from _table_chunks(batches, columns, bytes_per_row)
+            yield from _table_chunks(batches, columns, bytes_per_row)
 
 
 def _open_parquet(disk: pa.OSFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
@@ -371,7 +373,8 @@ def _small_runs(metadata: pq.FileMetaData) -> list[list[int]]:
     run_rows = run_bytes = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        if group.num_rows > _RUN_ROWS or group.total_byte_size > _GROUP_BYTES:
+        is_small = group.num_rows <= _RUN_ROWS and 0 < group.total_byte_size <= _GROUP_BYTES
+        if group.num_rows and not is_small:
             return []
         run_rows += group.num_rows
         run_bytes += group.total_byte_size
@@ -385,7 +388,7 @@ def _small_runs(metadata: pq.FileMetaData) -> list[list[int]]:
 
 def _read_runs(
     disk: pa.OSFile, metadata: pq.FileMetaData, runs: list[list[int]], names: list[str]
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the batches of runs of row groups, in order; several are decoded side by side."""
     rows = _batch_rows(metadata)
 

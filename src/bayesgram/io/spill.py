@@ -36,7 +36,10 @@ Lookup = Callable[[Integers], NDArray[Any]]
 # Changes an array at places, of which some may be equal, by amounts: as `np.add.at` does.
 Reducer = Callable[[NDArray[Any], Integers, NDArray[Any]], None]
 
-ARRAYS_AT_ONCE = 16  # of a stream that are read from disk at once; not measured
+# Arrays of a stream that are written to disk, read from there or counted at once, at most, and
+# their bytes: a sixteenth of what may stay in memory, up to this, or a single array. Not measured.
+ARRAYS_AT_ONCE = 32
+GROUP_BYTES = 1 << 24
 
 
 def append_columns(path: Path, columns: ColumnArrays) -> None:
@@ -354,43 +357,46 @@ class SpillStreams:
     def __init__(self, folder: Path | None, *, max_bytes: int) -> None:
         self._path = folder and folder / "streams"
         self._max_bytes = max_bytes
+        self._group_bytes = min(GROUP_BYTES, max_bytes // 16)
         self._kept: list[Ids] = []
-        self._kept_bytes = 0
+        self.kept_bytes = 0  # of the arrays that are in memory to stay
         self._waiting: list[Ids] = []  # to be written to disk together
+        self._waiting_bytes = 0
         self._on_disk: list[int] = []  # the lengths of the arrays in the file
-
-    @property
-    def kept_count(self) -> int:
-        """How many arrays are in memory to stay."""
-        return len(self._kept)
 
     @property
     def size(self) -> int:
         """How many numbers all arrays have."""
-        return sum(self._on_disk) + self._kept_bytes // 4 + sum(map(len, self._waiting))
-
-    def add(self, array: Ids) -> None:
-        """Append an array."""
-        if self._path is None or self._kept_bytes + array.nbytes <= self._max_bytes:
-            self._kept.append(array)
-            self._kept_bytes += array.nbytes
-            return
-        self._waiting.append(array)
-        if len(self._waiting) == ARRAYS_AT_ONCE:
-            with self._path.open("ab") as file:
-                for waiting in self._waiting:
-                    file.write(waiting.data)
-            self._on_disk += map(len, self._waiting)
-            self._waiting = []
+        return sum(self._on_disk) + (self.kept_bytes + self._waiting_bytes) // 4
 
     @property
-    def is_full(self) -> bool:
+    def exceeds_memory(self) -> bool:
         """Whether arrays are on disk, or wait to be written there."""
         return bool(self._waiting or self._on_disk)
 
-    def first(self, count: int) -> list[Ids]:
-        """Return the first of the arrays that are in memory."""
-        return [*self._kept, *self._waiting][:count]
+    def add(self, array: Ids) -> None:
+        """Append an array. It stays in memory until the next one is added, at least."""
+        if self._path is None or self.kept_bytes + array.nbytes <= self._max_bytes:
+            self._kept.append(array)
+            self.kept_bytes += array.nbytes
+            return
+        if len(self._waiting) == ARRAYS_AT_ONCE or self._waiting_bytes > self._group_bytes:
+            self._write_waiting(self._path)
+        self._waiting.append(array)
+        self._waiting_bytes += array.nbytes
+
+    def _write_waiting(self, path: Path) -> None:
+        with path.open("ab") as file:
+            for array in self._waiting:
+                file.write(array.data)
+        self._on_disk += map(len, self._waiting)
+        self._waiting = []
+        self._waiting_bytes = 0
+
+    def sample(self, size: int) -> list[Ids]:
+        """Return arrays with about so many numbers, from all parts of what is in memory."""
+        arrays = [*self._kept, *self._waiting]
+        return arrays[:: max((self.kept_bytes + self._waiting_bytes) // 4 // size, 1)]
 
     def take(self) -> list[Ids]:
         """Remove all arrays and return them; none of them may be on disk."""
@@ -398,16 +404,18 @@ class SpillStreams:
             raise AssertionError("arrays are on disk")
         taken = [*self._kept, *self._waiting]
         self._kept = []
-        self._kept_bytes = 0
         self._waiting = []
+        self.kept_bytes = self._waiting_bytes = 0
         return taken
 
     def __iter__(self) -> Iterator[list[Ids]]:
         """Yield all arrays, in lists of a few."""
         yield from read_ahead(self._from_disk())
-        in_memory = [*self._kept, *self._waiting]
-        for first in range(0, len(in_memory), ARRAYS_AT_ONCE):
-            yield in_memory[first : first + ARRAYS_AT_ONCE]
+        arrays = [*self._kept, *self._waiting]
+        first = 0
+        for lengths in _group_lengths(list(map(len, arrays)), self._group_bytes // 4):
+            yield arrays[first : first + len(lengths)]
+            first += len(lengths)
 
     def _from_disk(self) -> Iterator[list[Ids]]:
         if not self._path or not self._on_disk:
@@ -416,10 +424,23 @@ class SpillStreams:
         older = np.empty(0, np.int32)
         newer = np.empty(0, np.int32)
         with self._path.open("rb") as file:
-            for first in range(0, len(self._on_disk), ARRAYS_AT_ONCE):
-                edges = [0, *accumulate(self._on_disk[first : first + ARRAYS_AT_ONCE])]
+            for lengths in _group_lengths(self._on_disk, self._group_bytes // 4):
+                edges = [0, *accumulate(lengths)]
                 if edges[-1] > older.size:
                     older = np.empty(edges[-1], np.int32)
                 older, newer = newer, older
                 _fill(newer[: edges[-1]], file)
                 yield [newer[start:end] for start, end in pairwise(edges)]
+
+
+def _group_lengths(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Yield the lengths of arrays that are used at once: of `size` numbers, or a single one."""
+    group: list[int] = []
+    for length in lengths:
+        is_full = sum(group) + length > size or len(group) == ARRAYS_AT_ONCE
+        if group and is_full:
+            yield group
+            group = []
+        group.append(length)
+    if group:
+        yield group

@@ -163,14 +163,14 @@ class CountMinSketch:
         words = key_words(self._order, self._bits)
         parts = max(self.cells.size // CELLS_PER_PART, 1)
 
-        def order_cells(ids: Ids) -> tuple[NDArray[np.uint32], Integers]:
+        def sort_cells(ids: Ids) -> tuple[NDArray[np.uint32], Integers]:
             cells, _ = _cells_of(ids, self._order, self._bits, words, self.shift)
             return _sort_cells(cells, parts)
 
-        ordered = parallel_map(order_cells, streams, cores=self._cores)
+        sorted_cells = parallel_map(sort_cells, streams, cores=self._cores)
 
         def count(part: int) -> None:
-            for cells, edges in ordered:
+            for cells, edges in sorted_cells:
                 _count_cells(cells[edges[part] : edges[part + 1]], self.cells, self.most)
 
         parallel_map(count, range(parts), cores=self._cores)
@@ -179,7 +179,7 @@ class CountMinSketch:
         """Return the keys of all windows whose cells reach a count, and where the windows end.
 
         The steps are kernels of their own. In one, the place of a key would be known only when the
-        cell before has come from far memory, and references would be counted in the loop: it would
+        cell before has come from main memory, and references would be counted in the loop: it would
         take two to ten times as long.
         """
         words = key_words(self._order, self._bits)
@@ -283,10 +283,10 @@ def _sort_cells(cells: NDArray[np.uint32], parts: int) -> tuple[NDArray[np.uint3
 
 
 @kernel
-def _count_cells(counted: NDArray[np.uint32], cells: Cells, most: int) -> None:
+def _count_cells(window_cells: NDArray[np.uint32], cells: Cells, most: int) -> None:
     """Count every window in its cell, up to `most`."""
-    for row in range(counted.size):
-        cell = np.uint64(counted[row])
+    for row in range(window_cells.size):
+        cell = np.uint64(window_cells[row])
         cells[cell] += cells[cell] < most
 
 
@@ -331,7 +331,7 @@ class WindowTable:
         """Count the windows of streams: all of them, or those whose bounds reach a count."""
         words = key_words(self.order, self._bits)
 
-        def counted_keys(ids: Ids) -> Hashes:
+        def list_keys(ids: Ids) -> Hashes:
             if bounds is None:
                 return _all_keys(ids, self.order, self._bits, words)
             return bounds.keys_reaching(ids, at_least)[0]
@@ -340,7 +340,7 @@ class WindowTable:
             recent = np.zeros((RECENT_WINDOWS, words + 1), np.uint64)
             entries_by_part = []
             for ids in streams[core :: self._cores]:
-                entries = _combine_keys(counted_keys(ids), recent)
+                entries = _combine_keys(list_keys(ids), recent)
                 entries_by_part.append(_sort_by_part(entries, self._cores))
             entries = recent[recent[:, words] > 0]
             return [*entries_by_part, _sort_by_part(entries, self._cores)]

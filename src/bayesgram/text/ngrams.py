@@ -51,12 +51,12 @@ SMALLEST = 1 << 22  # bytes of a table that is always kept in memory
 SORTED_BYTES = 96  # of memory for each token of text where three orders are sorted
 BUCKETS = 64  # files that a table is spilled to
 CHUNKS_BEGUN = 4  # chunks of text for each core that are being matched, or wait to be used
-CELLS = 1 << 22  # of a sketch; as many bytes, which stay in the processor's cache
+CELLS = 1 << 22  # of a sketch, at least, if there are as many tokens; as many bytes
 TOKENS_PER_CELL = 8  # of a sketch at most, where there is memory for more cells
 DEEP = 32  # tokens for each cell of a sketch from which on a cell has two bytes
 REPEATS = 3  # how often an n-gram occurs on average, at least, in text that repeats itself
-JUDGED_CHUNKS = 2  # chunks of text, 2 MB, that show whether it does
-COUNTED_CHUNKS = 16  # chunks of text for each core that are counted together as they come
+SAMPLE_TOKENS = 400_000  # of the first text, which show whether it does
+BATCH_BYTES = 12 << 20  # of token numbers for each core that are counted together as they come
 
 
 def check_order(order: int, *, name: str = "order") -> int:
@@ -111,9 +111,9 @@ def distinct_orders(orders: Integers | Ids) -> list[int]:
 class NgramCounter:
     """Counts n-grams in text that is added batch by batch, exactly.
 
-    The text is kept as token numbers, and counted when it is all there. If it does not fit in
-    memory, text that repeats itself is counted as it comes, and other text is spilled to disk, as
-    are tables that are too large.
+    The text is kept as token numbers, and counted when it is all there. What does not fit in memory
+    is spilled to disk, as are tables that are too large. With a spill folder, text that repeats
+    itself is counted as it comes, and not kept.
 
     Several texts can be counted apart in the same token numbers: each has a counter and a spill
     folder of its own, and they share `tokens`. Their text is never counted as it comes, so that it
@@ -124,7 +124,7 @@ class NgramCounter:
         tokenizer: Cuts the text.
         spill_dir: A folder for what does not fit in memory; None keeps everything in memory.
         memory: How many bytes to use, about.
-        cores: How many threads to use.
+        cores: How many threads to use; one more counts text as it comes.
         tokens: The token numbers that several counters share.
         texts: How many counters share the memory.
         unknown: The number of one of the `tokens`, if these are all there are. Every other token of
@@ -154,8 +154,8 @@ class NgramCounter:
         self._known = self.tokens  # where threads look tokens up: it, or a copy of it
         self._missed = 0  # tokens that were not found in it
         self._counted: dict[int, WindowTable] = {}
-        self._batch_counted: Future[None] = Future()  # of the last text that was counted as it came
-        self._batch_counted.set_result(None)
+        self._count_future: Future[None] = Future()  # of the last text that was counted as it came
+        self._count_future.set_result(None)
         self._sorted: dict[int, SortedWindows] = {}
         self._spilled: dict[int, SpillBuckets] = {}
         self._memory = max(memory // 2, SMALLEST)
@@ -195,7 +195,7 @@ class NgramCounter:
                 self._refresh_known(result.unknown.size)
             if self._counted:
                 self._count_batch(counting_thread)
-                self._batch_counted.result()
+                self._count_future.result()
 
     def _look_up(self, texts: pa.LargeBinaryArray) -> LookupResult:
         """Return the numbers of a chunk's tokens, as far as they have one, and the other tokens."""
@@ -212,10 +212,11 @@ class NgramCounter:
         self._streams.add(stream)
         if self._is_undecided:
             self._decide_when_to_count()
-        if self._counted and (
-            self._streams.kept_count >= COUNTED_CHUNKS * self._cores or self._streams.is_full
-        ):
-            self._count_batch(counting_thread)
+        if self._counted:
+            # While a batch is counted, its keys take up to six times its bytes; another one fills.
+            batch_bytes = min(BATCH_BYTES * self._cores, self._memory // 8)
+            if self._streams.kept_bytes >= batch_bytes or self._streams.exceeds_memory:
+                self._count_batch(counting_thread)
 
     def _refresh_known(self, missed: int) -> None:
         """Copy the table of tokens for the threads, once they have missed much of it.
@@ -251,11 +252,11 @@ class NgramCounter:
         So it is with n-grams of characters, of a small language, and with single words. Tables of
         such text are small, and counting it at once spares keeping it and reading it twice more.
         """
-        if self._streams.size <= MOST_TOKENS and not self._streams.is_full:
+        if self._streams.size <= MOST_TOKENS and not self._streams.exceeds_memory:
             return
         self._is_undecided = False
-        first = self._streams.first(JUDGED_CHUNKS)
-        if all(self._is_repetitive(first, order) for order in self._orders):
+        sample = self._streams.sample(SAMPLE_TOKENS)
+        if all(self._is_repetitive(sample, order) for order in self._orders):
             self._counted = {order: self._new_table(order) for order in self._orders}
 
     def _is_repetitive(self, streams: Sequence[Ids], order: int) -> bool:
@@ -266,8 +267,8 @@ class NgramCounter:
 
     def _count_batch(self, counting_thread: ThreadPoolExecutor) -> None:
         """Count what is kept in a thread, after the last batch, while more text is cut."""
-        self._batch_counted.result()
-        self._batch_counted = counting_thread.submit(self._count_streams, self._streams.take())
+        self._count_future.result()
+        self._count_future = counting_thread.submit(self._count_streams, self._streams.take())
 
     def _count_streams(self, streams: Sequence[Ids]) -> None:
         """Count text that is counted as it comes."""
@@ -279,6 +280,7 @@ class NgramCounter:
 
         <s> alone is none. This is for text that is kept, not counted as it comes.
         """
+        self._check_is_kept()
         total = 0
         for ids in chain.from_iterable(self._streams):
             lengths = np.diff(np.flatnonzero(ids < 0), prepend=-1, append=ids.size) - 1
@@ -292,6 +294,7 @@ class NgramCounter:
 
         This is for text that is kept, not counted as it comes.
         """
+        self._check_is_kept()
         counts = np.zeros(size, np.int64)
         owner = np.zeros(1, np.int32)
         for streams in self._streams:
@@ -302,6 +305,10 @@ class NgramCounter:
             )
             counts += np.bincount(np.concatenate(occurrences), minlength=size)
         return counts
+
+    def _check_is_kept(self) -> None:
+        if self._counted:
+            raise AssertionError("the text was counted as it came, and is not kept")
 
     def sorted_windows(self, order: int) -> SortedWindows | None:
         """Return the n-grams of an order, sorted; None for too much text or long keys."""
@@ -349,6 +356,7 @@ class NgramCounter:
             yield ordered
             return
         if self._counted:
+            self._count_future.result()  # raises again what ended the counting
             table = self._counted[order]
         else:
             table = self._new_table(order)
@@ -378,13 +386,25 @@ class NgramCounter:
         """Return the table with the n-grams of more text; an empty one, if they are on disk now."""
         table = table.widen_keys(len(self.tokens))
         table.add(streams, bounds, at_least=at_least)
-        if self._spill_dir and table.largest_size > self._memory:
+        if self._spill_dir and self._is_too_large(table):
             name = f"windows-{table.order}"
             spilled = self._spilled.setdefault(
                 table.order, SpillBuckets(self._spill_dir, name, buckets=BUCKETS, columns=2)
             )
             spill(table, spilled)
         return table
+
+    def _is_too_large(self, table: WindowTable) -> bool:
+        """Return whether a table has to go to disk.
+
+        Tables of text that is not kept may take the memory of the text, too, together.
+        """
+        if not self._counted:
+            return table.largest_size > self._memory
+        others = [other for order, other in self._counted.items() if order != table.order]
+        total = table.largest_size + sum(other.largest_size for other in others)
+        is_among_largest = table.largest_size * len(self._counted) >= total
+        return is_among_largest and total > self._memory // 2 * 3
 
 
 def spill(table: WindowTable, spilled: SpillBuckets) -> None:
