@@ -88,7 +88,8 @@ MEMORY = """## What stays in memory, and what is spilled to disk
   counted exactly. Of real text that is a few in a hundred.
 - If the first 2 MB of a text have few different n-grams (characters, single words, a small language), the text is
   counted in tables as it comes, and not kept.
-  Tables that reach half of `--memory` (three quarters together, where text is not kept) go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The
+  A table that reaches half of `--memory` goes to disk, with 20 bytes for an n-gram of order 3. Where the text is
+  not kept, all tables together may take three quarters of `--memory`. Tables come back a 64th at a time. The
   answer is exact either way.
 - `count`: batches of text, 32 bytes for each of the occurrences that `--memory` holds, and the users' ids (70 bytes
   and the id, each). Occurrences beyond that are spilled to disk, 8 bytes each, and come back a 256th of the users at a time.

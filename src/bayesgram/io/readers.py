@@ -7,9 +7,11 @@ the row number.
 The readers of Parquet and Arrow are here; `jsonl`, `delimited` and `streams` have those of JSON
 lines, CSV, TSV and plain text, `warehouses` has that of databases, and `tables` those of the tables
 of other libraries. Each yields `Chunk`s of at most `BATCH_ROWS` rows, and
-row 1 is the first row. Parquet pages are decoded as they are needed; with many cores, row groups of
-up to 32 MB are decoded whole, several side by side. No larger part of a file is loaded. Of an Arrow
-file one record batch is loaded at a time, as whoever wrote it has cut it.
+row 1 is the first row.
+
+What is in memory at once: a Parquet file is decoded page by page. With eight cores or more, row
+groups of up to 32 MB are decoded whole, several of them at the same time. An Arrow file is read one
+record batch at a time; its writer chose how large a batch is.
 """
 
 import logging
