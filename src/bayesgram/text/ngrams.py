@@ -161,7 +161,7 @@ class NgramCounter:
         self._memory = max(memory // 2, SMALLEST)
         self._spill_dir = spill_dir
         self._cores = cores
-        # The first of the text decides whether it is counted as it comes.
+        # Until there is enough text to see whether it is counted as it comes.
         self._is_undecided = spill_dir is not None and texts == 1
         self._streams = SpillStreams(spill_dir, max_bytes=self._memory // 4 * 3 // texts)
 
@@ -266,7 +266,7 @@ class NgramCounter:
         return len(table) * REPEATS < sum(stream.size for stream in streams)
 
     def _count_batch(self, counting_thread: ThreadPoolExecutor) -> None:
-        """Count what is kept in a thread, after the last batch, while more text is cut."""
+        """Wait for the batch before, and begin to count what is kept, in the counting thread."""
         self._count_future.result()
         self._count_future = counting_thread.submit(self._count_streams, self._streams.take())
 
